@@ -1,0 +1,125 @@
+"""What an inbound frame means: the alphabet between dialects and the conversation.
+
+A dialect turns each frame into zero or more of these; the conversation knows nothing else of a
+server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from loadgen.turn import Cause, Outcome
+
+
+class PromptKind(StrEnum):
+    """How a human-in-the-loop prompt wants to be answered."""
+
+    TEXT = "text"
+    BINARY_CHOICE = "binary_choice"
+    RADIO = "radio"
+    CHECKBOX = "checkbox"
+    DROPDOWN = "dropdown"
+    NOTIFICATION = "notification"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One choice of a prompt; ``extra`` keys of the server are not kept."""
+
+    id: str
+    label: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The server's synthetic first step: the turn got a place to run.  Marks FIRST_STEP, never
+    progress.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Work the agent shows: a step, a tool call, reasoning.  ``kind`` is low-cardinality."""
+
+    kind: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Non-empty answer text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The agent asks the analyst.  ``key`` is what the dialect needs to address the reply;
+    ``timeout_ns`` may be None.
+    """
+
+    kind: PromptKind
+    key: str
+    text: str = ""
+    options: tuple[Option, ...] = ()
+    timeout_ns: int | None = None
+    execution: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The server's answer to an ``auth_message``."""
+
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The dialect's own terminal rule was met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The turn failed.  With ``final`` false the conversation keeps reading until the terminal
+    frame.
+    """
+
+    outcome: Outcome
+    cause: Cause
+    detail: str = ""
+    final: bool = True
+    retry_after_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The connection is ready for the dialect: TCP, TLS and, on a socket, the upgrade."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The connection ended although the dialect did not say so.  ``code`` is a WebSocket close
+    code, 1006 without one.
+    """
+
+    detail: str = ""
+    code: int | None = None
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Anything that is neither progress nor answer: headers, trace ids, role-only deltas, closing
+    echoes, usage.
+    """
+
+    kind: str
+    detail: str = ""
+
+
+Event = Started | Progress | Answer | Prompt | Login | Completed | Failed | Opened | Lost | Notice

@@ -1,0 +1,235 @@
+"""One question up to its outcome: milestones, outcomes, causes and the record that is kept of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from loadgen.clock import NS_PER_MS
+
+
+class Milestone(IntEnum):
+    """Points of a turn, in the order of their usual happening; each is stamped when it first
+    happens.
+    """
+
+    SCHEDULED = 0
+    STARTED = 1
+    CONNECTED = 2
+    AUTHENTICATED = 3
+    SENT = 4
+    FIRST_BYTE = 5
+    FIRST_STEP = 6
+    FIRST_PROGRESS = 7
+    FIRST_ANSWER = 8
+    LAST_ANSWER = 9
+    ENDED = 10
+
+
+class Outcome(StrEnum):
+    """How a turn ended.
+
+    ``completed`` is the only success.  ``dropped`` is an arrival that found no free analyst;
+    ``cut_off`` a turn
+    that the end of the run interrupted (right-censored); ``abandoned`` one that the analyst gave
+    up.
+    """
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    INCOMPLETE = "incomplete"
+    TIMED_OUT = "timed_out"
+    REFUSED = "refused"
+    ABANDONED = "abandoned"
+    DROPPED = "dropped"
+    CUT_OFF = "cut_off"
+
+
+class Cause(StrEnum):
+    """Why a turn did not complete.  A closed set: free text belongs in the record's ``detail``."""
+
+    AGENT_ERROR = "agent_error"
+    AUTH_REJECTED = "auth_rejected"
+    CONNECT_FAILED = "connect_failed"
+    RATE_LIMITED = "rate_limited"
+    STREAM_CUT = "stream_cut"
+    STALLED = "stalled"
+    PROTOCOL_VIOLATION = "protocol_violation"
+    PATIENCE = "patience"
+    NO_SLOT = "no_slot"
+    CLIENT_RESOURCE = "client_resource"
+    GENERATOR_FAULT = "generator_fault"
+    LOST_RESUME = "lost_resume"
+    EMPTY_ANSWER = "empty_answer"
+    ISOLATION = "isolation"
+
+
+class Timeline:
+    """When each milestone first happened, in monotonic ns; 0 means it did not happen."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at: list[int] = [0] * len(Milestone)
+
+    def mark(self, milestone: Milestone, at_ns: int) -> None:
+        """Stamp ``milestone`` unless it has already happened."""
+        if not self.at[milestone]:
+            self.at[milestone] = at_ns
+
+    def __getitem__(self, milestone: Milestone) -> int | None:
+        return self.at[milestone] or None
+
+
+@dataclass(slots=True)
+class PromptRecord:
+    """One human-in-the-loop prompt of a turn; times in monotonic ns.
+
+    ``paused_ns`` is when the prompt was fully received, ``resumed_ns`` when the reply was fully
+    written, or the
+    pause was broken by a lost connection; ``next_event_ns`` the first event after the reply.
+    """
+
+    kind: str
+    paused_ns: int
+    resumed_ns: int | None = None
+    replied: bool = False
+    reply_status: int | None = None
+    reply_done_ns: int | None = None
+    next_event_ns: int | None = None
+
+
+@dataclass(slots=True)
+class ConnectionRecord:
+    """One connection opened in a turn; times in monotonic ns."""
+
+    begun_ns: int
+    connected_ns: int | None = None
+    login_ns: int | None = None
+    authenticated_ns: int | None = None
+    resumes: bool = False
+    failure: str | None = None
+
+
+@dataclass(slots=True)
+class LossRecord:
+    """One lost connection in a turn (or in the idle time before it); ``recovered_ns`` is the next
+    event of the turn.
+    """
+
+    lost_ns: int
+    during: str
+    recovered_ns: int | None = None
+    code: int | None = None
+
+
+@dataclass(slots=True)
+class TurnRecord:
+    """All that is kept of one turn.  Facts only; durations are made by ``metrics``.
+
+    ``timeline`` and the lists are in monotonic ns; ``to_row`` turns them into ms offsets from
+    STARTED.
+    """
+
+    turn: str
+    user: str
+    conversation: str
+    scenario: str
+    dialect: str
+    route: str
+    worker: str
+    timeline: Timeline
+    started_at: str = ""
+    outcome: Outcome = Outcome.COMPLETED
+    cause: Cause | None = None
+    detail: str = ""
+    analyst_group: str = ""
+    number: int = 0
+    stamp: str = "user"
+    first_progress_kind: str | None = None
+    tag: str | None = None
+    tag_seen: str | None = None
+    answer: str | None = None
+    answer_chars: int = 0
+    chunks: int = 0
+    steps: int = 0
+    events: int = 0
+    reads: int = 0
+    merged_reads: int = 0
+    bytes: int = 0
+    max_burst: int = 0
+    max_gap_ns: int | None = None
+    status: int | None = None
+    content_encoding: str | None = None
+    execution: str | None = None
+    late_events: int = 0
+    prompts: list[PromptRecord] = field(default_factory=list)
+    connections: list[ConnectionRecord] = field(default_factory=list)
+    losses: list[LossRecord] = field(default_factory=list)
+    notices: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the turn completed."""
+        return self.outcome is Outcome.COMPLETED
+
+    @property
+    def recovered(self) -> bool:
+        """Whether the turn completed after losing its connection in mid-turn."""
+        return self.ok and any(loss.during != "idle" for loss in self.losses)
+
+    def to_row(self) -> dict[str, Any]:
+        """The journal row: JSON values only, times as ``_ms`` offsets from STARTED, absent keys for
+        what did not happen.
+        """
+        start = self.timeline.at[Milestone.STARTED]
+
+        def ms(at_ns: int | None) -> float | None:
+            return None if not at_ns else round((at_ns - start) / NS_PER_MS, 6)
+
+        row: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
+        row["outcome"] = self.outcome.value
+        row["cause"] = self.cause.value if self.cause else None
+        row["started_mono_ns"] = start
+        for milestone in Milestone:
+            if milestone is not Milestone.STARTED:
+                row[f"{milestone.name.lower()}_ms"] = ms(self.timeline.at[milestone])
+        row["max_gap_ms"] = (
+            None if self.max_gap_ns is None else round(self.max_gap_ns / NS_PER_MS, 6)
+        )
+        row["recovered"] = self.recovered or None
+        row["prompts"] = [
+            _present(
+                kind=p.kind, paused_ms=ms(p.paused_ns), resumed_ms=ms(p.resumed_ns), replied=p.replied,
+                reply_status=p.reply_status, reply_done_ms=ms(p.reply_done_ns), next_event_ms=ms(p.next_event_ns),
+            )
+            for p in self.prompts
+        ]  # fmt: skip
+        row["connections"] = [
+            _present(
+                begun_ms=ms(c.begun_ns), connected_ms=ms(c.connected_ns), login_ms=ms(c.login_ns),
+                authenticated_ms=ms(c.authenticated_ns), resumes=c.resumes or None, failure=c.failure,
+            )
+            for c in self.connections
+        ]  # fmt: skip
+        row["losses"] = [
+            _present(
+                lost_ms=ms(x.lost_ns), during=x.during, recovered_ms=ms(x.recovered_ns), code=x.code
+            )
+            for x in self.losses
+        ]
+        row["notices"] = self.notices
+        return {key: value for key, value in row.items() if value not in (None, "", [], {})}
+
+
+_PLAIN = (
+    "turn", "user", "conversation", "scenario", "dialect", "route", "worker", "started_at", "detail",
+    "analyst_group", "number", "stamp", "first_progress_kind", "tag", "tag_seen", "answer", "answer_chars",
+    "chunks", "steps", "events", "reads", "merged_reads", "bytes", "max_burst", "status", "content_encoding",
+    "execution", "late_events",
+)  # fmt: skip
+
+
+def _present(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
