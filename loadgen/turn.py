@@ -1,4 +1,4 @@
-"""One question up to its outcome: milestones, outcomes, causes and the record that is kept of them."""
+"""One question up to its outcome: milestones, outcomes, causes and the record kept of them."""
 
 from __future__ import annotations
 
@@ -201,34 +201,70 @@ class TurnRecord:
         row["recovered"] = self.recovered or None
         row["prompts"] = [
             _present(
-                kind=p.kind, paused_ms=ms(p.paused_ns), resumed_ms=ms(p.resumed_ns), replied=p.replied,
-                reply_status=p.reply_status, reply_done_ms=ms(p.reply_done_ns), next_event_ms=ms(p.next_event_ns),
+                kind=p.kind,
+                paused_ms=ms(p.paused_ns),
+                resumed_ms=ms(p.resumed_ns),
+                replied=p.replied,
+                reply_status=p.reply_status,
+                reply_done_ms=ms(p.reply_done_ns),
+                next_event_ms=ms(p.next_event_ns),
             )
             for p in self.prompts
-        ]  # fmt: skip
+        ]
         row["connections"] = [
             _present(
-                begun_ms=ms(c.begun_ns), connected_ms=ms(c.connected_ns), login_ms=ms(c.login_ns),
-                authenticated_ms=ms(c.authenticated_ns), resumes=c.resumes or None, failure=c.failure,
+                begun_ms=ms(c.begun_ns),
+                connected_ms=ms(c.connected_ns),
+                login_ms=ms(c.login_ns),
+                authenticated_ms=ms(c.authenticated_ns),
+                resumes=c.resumes or None,
+                failure=c.failure,
             )
             for c in self.connections
-        ]  # fmt: skip
+        ]
         row["losses"] = [
             _present(
-                lost_ms=ms(x.lost_ns), during=x.during, recovered_ms=ms(x.recovered_ns), code=x.code
+                lost_ms=ms(loss.lost_ns),
+                during=loss.during,
+                recovered_ms=ms(loss.recovered_ns),
+                code=loss.code,
             )
-            for x in self.losses
+            for loss in self.losses
         ]
         row["notices"] = self.notices
         return {key: value for key, value in row.items() if value not in (None, "", [], {})}
 
 
 _PLAIN = (
-    "turn", "user", "conversation", "scenario", "dialect", "route", "worker", "started_at", "detail",
-    "analyst_group", "number", "stamp", "first_progress_kind", "tag", "tag_seen", "answer", "answer_chars",
-    "chunks", "steps", "events", "reads", "merged_reads", "bytes", "max_burst", "status", "content_encoding",
-    "execution", "late_events",
-)  # fmt: skip
+    "turn",
+    "user",
+    "conversation",
+    "scenario",
+    "dialect",
+    "route",
+    "worker",
+    "started_at",
+    "detail",
+    "analyst_group",
+    "number",
+    "stamp",
+    "first_progress_kind",
+    "tag",
+    "tag_seen",
+    "answer",
+    "answer_chars",
+    "chunks",
+    "steps",
+    "events",
+    "reads",
+    "merged_reads",
+    "bytes",
+    "max_burst",
+    "status",
+    "content_encoding",
+    "execution",
+    "late_events",
+)
 
 
 def _present(**values: Any) -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """What a dialect is: a wire language between its frames and our events.  Pure: no socket, no clock,
 no randomness.
 
-Adding one: a module with a class like `NatSse`, an entry in `loadgen.dialects.DIALECTS`, a
-recording in
-``tests/recordings`` with its row in the table of expectations.
+Adding one: a module with a class like `NatSse`, made from (route, origin), an entry in
+`loadgen.dialects.DIALECTS`, a recording in ``tests/recordings`` with its row in the table of
+expectations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -55,16 +55,27 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The analyst's answer to a prompt.  ``value`` is the text, or the value of the chosen option."""
+    """The analyst's answer to a prompt: ``value`` is the text, or the chosen option's value."""
 
     prompt: Prompt
     value: str
 
 
-Decoder = Callable[[AnyFrame], tuple[Event, ...]]
-"""Frames of one connection (socket) or of one answer (HTTP) to events; total: never raises,
-whatever the peer sent.
-"""
+class Decoder(Protocol):
+    """Frames of one connection (socket) or of one answer (HTTP) to events.
+
+    Total: never raises, whatever the peer sent, and every frame becomes at least one event (but for
+    the end of an HTTP answer whose turn is already over).
+    """
+
+    def begin(self, turn: str) -> None:
+        """A question was put, or its turn is being resumed here: from now on frames belong to
+        ``turn``.  The owner calls it before it feeds the first frame of the turn; decoders of one
+        HTTP answer need not care.
+        """
+
+    def __call__(self, frame: AnyFrame) -> tuple[Event, ...]:
+        """What ``frame`` means."""
 
 
 class Dialect(Protocol):

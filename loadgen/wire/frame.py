@@ -107,6 +107,9 @@ class Link(Protocol):
     comments: int
     """SSE comments or pings seen."""
 
+    answered: bool
+    """Whether any byte of the current answer came (HTTP); always true on a socket."""
+
     def receive_data(self, data: bytes) -> list[AnyFrame]:
         """Frames completed by ``data``; in order, none lost."""
 

@@ -1,0 +1,126 @@
+"""May this run be believed?  Each check is a sentence with its numbers; a failed one makes the run
+INVALID, whatever its latencies say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from loadgen.analysis import numerals
+from loadgen.journal import RunData
+from loadgen.metrics import impossible
+from loadgen.turn import Cause, Outcome
+
+FAULT_BUDGET = 0.01
+"""The share of started turns that the generator may have spoilt."""
+
+OURS = (Cause.GENERATOR_FAULT, Cause.CLIENT_RESOURCE)
+"""Causes that say nothing about the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check; ``ok`` false makes the run INVALID."""
+
+    check: str
+    ok: bool
+    detail: str
+
+
+def inspect(run: RunData, table: pd.DataFrame) -> list[Check]:
+    """All checks of a run, in the order in which a reader should doubt it."""
+    asked = table[table["asked"]]
+    return [
+        _turns(len(asked)),
+        _manifest(run),
+        _generator(run, asked),
+        _workers(run),
+        _journals(run),
+        _outcomes(table),
+    ]
+
+
+def failures(checks: Iterable[Check]) -> list[str]:
+    """The sentences of the checks that failed."""
+    return [check.detail for check in checks if not check.ok]
+
+
+def _turns(number: int) -> Check:
+    if not number:
+        return Check("turns", False, "no turn was started: there is nothing to judge")
+    return Check("turns", True, f"{numerals.count(number)} turns were started")
+
+
+def _manifest(run: RunData) -> Check:
+    if run.manifest_error:
+        return Check("manifest", False, f"the manifest cannot be read: {run.manifest_error}")
+    missing = [key for key in ("started_at", "plan") if key not in run.manifest]
+    if missing:
+        return Check("manifest", False, f"the manifest has no {' and no '.join(missing)}")
+    return Check("manifest", True, "the manifest tells how to repeat the run")
+
+
+def _generator(run: RunData, asked: pd.DataFrame) -> Check:
+    spoilt = int(asked["cause"].isin([cause.value for cause in OURS]).sum())
+    breaches = [name for name in map(impossible, run.rows) if name is not None]
+    bad, number = spoilt + len(breaches), len(asked)
+    if not bad:
+        return Check("generator", True, "no turn was spoilt by the generator")
+    parts = []
+    if spoilt:
+        parts.append(f"{numerals.count(spoilt)} failed for want of a local resource or by a bug")
+    if breaches:
+        parts.append(
+            f"{numerals.count(len(breaches))} have impossible times (first: {breaches[0]})"
+        )
+    rate = bad / number if number else 1.0
+    detail = (
+        f"the generator spoilt {numerals.share(rate, FAULT_BUDGET)} of {numerals.count(number)} "
+        f"turns, allowed {numerals.share(FAULT_BUDGET)}: {'; '.join(parts)}"
+    )
+    return Check("generator", bad <= FAULT_BUDGET * number, detail)
+
+
+def _workers(run: RunData) -> Check:
+    lost = run.manifest.get("lost_workers") or []
+    total = len(run.manifest.get("workers") or [])
+    if lost:
+        named = ", ".join(str(worker) for worker in lost)
+        return Check(
+            "workers",
+            False,
+            f"{len(lost)} of {max(total, len(lost))} workers were lost ({named}): "
+            "the load was not what the plan asked for",
+        )
+    return Check("workers", True, f"{numerals.count(max(total, 1))} at work, none lost")
+
+
+def _journals(run: RunData) -> Check:
+    facts = (
+        f"{numerals.count(len(run.rows))} turns, {len(run.files)} journal files, "
+        f"{numerals.count(run.duplicates)} duplicates dropped, "
+        f"{numerals.count(run.torn_lines)} torn lines"
+    )
+    if run.conflicts:
+        return Check(
+            "journals",
+            False,
+            f"{numerals.count(run.conflicts)} turn ids stand for different turns: {facts}",
+        )
+    bad = run.torn_lines > max(len(run.files), FAULT_BUDGET * len(run.rows))
+    return Check("journals", not bad, f"journals are damaged: {facts}" if bad else facts)
+
+
+def _outcomes(table: pd.DataFrame) -> Check:
+    unknown = table[~table["outcome"].isin([outcome.value for outcome in Outcome])]
+    if len(unknown):
+        return Check(
+            "outcomes",
+            False,
+            f"{numerals.count(len(unknown))} turns have an outcome this version does not know "
+            f"({unknown['outcome'].iloc[0]}): read the run with the version that made it",
+        )
+    return Check("outcomes", True, "every turn has exactly one outcome")

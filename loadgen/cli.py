@@ -1,0 +1,136 @@
+"""The ``loadgen`` command.  Verbs import what they need when they run, so that help is instant."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from loadgen import __version__
+from loadgen.errors import ExitCode, LoadgenError
+
+if TYPE_CHECKING:
+    from loadgen.journal import RunData
+
+results_option = click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder that holds the runs.",
+)
+run_argument = click.argument("run")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="loadgen")
+def cli() -> None:
+    """Load testing for agent chat services.
+
+    RUN is a run folder, its name inside the results folder, or 'latest'.
+
+    \b
+    Exit codes: 0 PASS, 1 internal error, 2 usage or config, 3 SLO missed,
+    5 INVALID (no statement about the target is possible), 6 INCONCLUSIVE,
+    130 interrupted.
+    """
+
+
+@cli.command()
+@run_argument
+@results_option
+def report(run: str, results: Path) -> int:
+    """Make summary.json and report.html of RUN again."""
+    from loadgen.analysis.summary import write_summary
+    from loadgen.report.page import write_report
+    from loadgen.report.terminal import print_summary
+
+    data, summary = _judge(results, run)
+    write_summary(data.folder, summary)
+    print_summary(summary, write_report(data, summary, data.folder))
+    return ExitCode.PASS
+
+
+@cli.command()
+@run_argument
+@results_option
+def gate(run: str, results: Path) -> int:
+    """Print the verdict on RUN and why; the exit code says it too."""
+    from loadgen.report.terminal import print_verdict
+
+    _, summary = _judge(results, run)
+    print_verdict(summary)
+    return int(summary["exit_code"])
+
+
+@cli.command()
+@run_argument
+@results_option
+@click.option("--format", "kind", type=click.Choice(["csv", "jsonl"]), required=True)
+@click.option("--out", type=click.Path(path_type=Path), help="File to write; stdout without it.")
+def export(run: str, results: Path, kind: str, out: Path | None) -> int:
+    """Write RUN's turns with their derived durations."""
+    from loadgen.analysis.export import write_csv, write_jsonl
+    from loadgen.journal import find_run, read_run
+
+    data = read_run(find_run(results, run))
+    write = write_csv if kind == "csv" else write_jsonl
+    try:
+        with out.open("wb") if out else nullcontext(sys.stdout.buffer) as stream:
+            write(data, stream)
+            stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise LoadgenError(f"{out or 'stdout'}: cannot write: {error.strerror}") from error
+    return ExitCode.PASS
+
+
+@cli.command()
+def dialects() -> int:
+    """List the wire languages that agents can be asked in."""
+    from loadgen.dialects import DIALECTS, create
+
+    width = max(map(len, DIALECTS))
+    for name in sorted(DIALECTS):
+        dialect = create(name)
+        print(f"{name:<{width}}  {dialect.wire.value:<9}  {dialect.route}")
+    return ExitCode.PASS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    What we raise on purpose is one line on stderr; only a bug shows a traceback.
+    """
+    try:
+        code = cli.main(args=arguments, prog_name="loadgen", standalone_mode=False)
+    except LoadgenError as error:
+        print(f"loadgen: {error}", file=sys.stderr)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.PASS
+    return int(code or 0)
+
+
+def _judge(results: Path, run: str) -> tuple[RunData, dict[str, Any]]:
+    from loadgen.analysis.summary import summarise
+    from loadgen.journal import find_run, read_run
+
+    data = read_run(find_run(results, run))
+    return data, summarise(data)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

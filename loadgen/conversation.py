@@ -1,0 +1,668 @@
+"""The brain: an analyst's dialogue as a sans-I/O state machine, one turn at a time.
+
+The owner (the driver) tells it what happened and when; it answers with commands that the owner
+carries out.  It opens no socket and reads no clock: times are arguments, in monotonic ns.
+
+Obligations of the owner:
+
+- after every call, carry out `take_commands` in order while `has_commands`;
+- call `flushed` once all bytes of a `Send` or `Post` have been handed to the kernel;
+- keep one timer, at the earliest `Wait`, and call `tick` when it fires;
+- after `Reconnect`, forget the old connection: nothing of it may be fed in any more.
+
+Legal moves are the table `MOVES`.  An illegal one is the generator's fault and raises
+`GeneratorError`; what a peer or the network does is never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Any, Protocol
+
+from loadgen.clock import NS_PER_S
+from loadgen.commands import Command, Finish, Post, Reconnect, Send, Wait
+from loadgen.dialects.contract import Ask, Decoder, Dialect, Identity, Reply, Wire
+from loadgen.errors import GeneratorError
+from loadgen.events import (
+    Answer,
+    Completed,
+    Failed,
+    Login,
+    Lost,
+    Notice,
+    Opened,
+    Progress,
+    Prompt,
+    PromptKind,
+    Started,
+)
+from loadgen.openturn import OpenTurn
+from loadgen.persona import ReplyPlan
+from loadgen.plan import Deadlines, seconds_ns
+from loadgen.plan import Reconnect as ReconnectPlan
+from loadgen.turn import Cause, LossRecord, Milestone, Outcome, Timeline, TurnRecord
+from loadgen.wire.frame import AnyFrame
+
+
+class Phase(Enum):
+    """Where a conversation stands."""
+
+    IDLE = "idle"
+    CONNECTING = "connecting"
+    LOGGING_IN = "logging in"
+    WAITING = "waiting for the first event"
+    WORKING = "working"
+    HUMAN = "waiting for the analyst"
+    BACKING_OFF = "backing off"
+    RESUMING = "resuming"
+
+
+_IDLE, _CONNECTING, _LOGGING_IN, _WAITING, _WORKING, _HUMAN, _BACKING_OFF, _RESUMING = Phase
+
+MOVES: dict[Phase, frozenset[Phase]] = {
+    _IDLE: frozenset({_CONNECTING, _WAITING}),
+    _CONNECTING: frozenset({_LOGGING_IN, _WAITING, _RESUMING, _BACKING_OFF, _IDLE}),
+    _LOGGING_IN: frozenset({_WAITING, _RESUMING, _BACKING_OFF, _IDLE}),
+    _WAITING: frozenset({_WORKING, _BACKING_OFF, _CONNECTING, _IDLE}),
+    _WORKING: frozenset({_HUMAN, _BACKING_OFF, _IDLE}),
+    _HUMAN: frozenset({_WORKING, _BACKING_OFF, _IDLE}),
+    _BACKING_OFF: frozenset({_CONNECTING, _IDLE}),
+    _RESUMING: frozenset({_WORKING, _BACKING_OFF, _IDLE}),
+}
+"""Legal transitions; every phase may also stay where it is."""
+
+_DETAIL_LIMIT = 500
+
+
+class Habits(Protocol):
+    """What the conversation asks of a persona."""
+
+    def patience_ns(self) -> int | None:
+        """How long the analyst waits for this turn."""
+
+    def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
+        """What the analyst does at ``prompt``, delivered for the ``deliveries``-th time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What every record of an analyst carries."""
+
+    user: str
+    scenario: str
+    worker: str
+    group: str
+
+
+class Conversation:
+    """One analyst's dialogue with the target over one dialect."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        identity: Identity,
+        deadlines: Deadlines,
+        reconnect: ReconnectPlan,
+        habits: Habits,
+        rng: Random,
+        labels: Labels,
+        conversation: str,
+        *,
+        keep_answers: bool = False,
+    ) -> None:
+        self.dialect = dialect
+        self.identity = identity
+        self.id = conversation
+        self.phase = Phase.IDLE
+        self._deadlines = deadlines
+        self._reconnect = reconnect
+        self._habits = habits
+        self._rng = rng
+        self._labels = labels
+        self._keep_answers = keep_answers
+        self._is_socket = dialect.wire is Wire.WEBSOCKET
+        self._decoder: Decoder | None = None
+        self._ready = False
+        self._commands: list[Command] = []
+        self._turn: OpenTurn | None = None
+        self._unflushed: list[Callable[[OpenTurn, int], None]] = []
+        self._attempt = 0
+        self._entered_ns = 0
+        self._resume_at_ns = 0
+        self._strays = 0
+        self._idle_loss: LossRecord | None = None
+        self._history: list[tuple[str, str]] = []
+        self._number = 0
+
+    # what the analyst does
+
+    def restart(self, conversation: str) -> None:
+        """Begin a new dialogue: another id, no history; a socket stays as it is."""
+        if self._turn is not None:
+            raise GeneratorError("a conversation cannot be restarted while a turn is under way")
+        self.id = conversation
+        self._history.clear()
+        self._number = 0
+
+    def ask(
+        self,
+        turn: str,
+        text: str,
+        at_ns: int,
+        *,
+        started_at: str = "",
+        scheduled_ns: int | None = None,
+        tag: str | None = None,
+        at_hand: bool = False,
+    ) -> None:
+        """Put a question; STARTED is ``at_ns``.
+
+        ``tag`` is what the answer must echo.  ``at_hand``: the owner holds an idle HTTP connection
+        that can carry the request.
+        """
+        if self._turn is not None:
+            raise GeneratorError("a question was asked while the turn before is still under way")
+        record = self._new_record(turn, at_ns, scheduled_ns or at_ns)
+        record.started_at, record.tag = started_at, tag
+        ask = Ask(turn, self.id, text, tuple(self._history))
+        self._turn = OpenTurn(ask, record, self._habits.patience_ns())
+        self._attempt = 0
+        if self._ready or at_hand:
+            self._send_question(self._turn, at_ns)
+        else:
+            self._connect(self._turn, at_ns, resume=False)
+
+    def interrupt(
+        self, at_ns: int, outcome: Outcome, cause: Cause | None, detail: str = ""
+    ) -> None:
+        """End the turn from our side: the run stops, the analyst leaves, or we are at fault."""
+        if self._turn is not None:
+            self._finish(self._turn, at_ns, outcome, cause, detail)
+
+    # what the network does
+
+    def connected(self, at_ns: int) -> None:
+        """TCP and TLS stand; on a socket the handshake follows, and `Opened` comes from the
+        dialect.
+        """
+        if self._is_socket:
+            self._decoder = self.dialect.decoder()
+        elif self._turn is not None:
+            self._opened(self._turn, at_ns)
+
+    def connect_failed(self, at_ns: int, cause: Cause, detail: str) -> None:
+        """The connection could not be made."""
+        if self._turn is not None and self.phase is Phase.CONNECTING:
+            self._no_connection(self._turn, at_ns, cause, detail)
+
+    def flushed(self, at_ns: int) -> None:
+        """All bytes queued so far are with the kernel."""
+        waiting, self._unflushed = self._unflushed, []
+        if self._turn is not None:
+            for call in waiting:
+                call(self._turn, at_ns)
+
+    def receive(self, frames: Sequence[AnyFrame], at_ns: int, size: int, kernel: bool) -> None:
+        """Frames that one read of ``size`` bytes gave; ``kernel``: the stamp is the kernel's."""
+        turn = self._turn
+        if turn is not None:
+            turn.read(at_ns, size, kernel)
+        decode = self._decoder
+        if decode is None:
+            return
+        burst = 0
+        for frame in frames:
+            for event in decode(frame):
+                burst += 1
+                _HANDLERS[event.__class__](self, event, at_ns)
+        if turn is not None and burst:
+            turn.burst(burst)
+
+    def lost(self, at_ns: int, answered: bool = True) -> None:
+        """The byte stream ended, all its frames received.
+
+        ``answered`` is false if the connection was reused and closed before any byte of this
+        answer: the server's keep-alive ran out in the instant of our request, and the question is
+        put once more on a fresh connection.
+        """
+        turn = self._turn
+        self._ready = False
+        if turn is None:
+            if self._is_socket and self._idle_loss is None:
+                self._idle_loss = LossRecord(at_ns, "idle")
+        elif not self._is_socket and not answered and not turn.retried:
+            turn.retried = True
+            turn.asked = False
+            turn.note("stale_connection")
+            self._connect(turn, at_ns, resume=False)
+        else:
+            self._lose(turn, at_ns, Lost("connection closed"))
+
+    def posted(self, status: int, body: str, at_ns: int) -> None:
+        """The answer to a `Post`."""
+        turn = self._turn
+        if turn is None or turn.replying is None:
+            return
+        turn.replying.reply_status = status
+        turn.replying.reply_done_ns = at_ns
+        event = self.dialect.replied(status, body)
+        if isinstance(event, Failed):
+            turn.failure = turn.failure or event
+
+    def post_failed(self, at_ns: int, cause: Cause, detail: str) -> None:
+        """The reply could not be delivered: nobody will answer this prompt, so the turn ends."""
+        if self._turn is not None:
+            words = f"reply not delivered: {detail}"
+            self._finish(self._turn, at_ns, Outcome.FAILED, cause, words)
+
+    # what time does
+
+    def due_ns(self) -> int | None:
+        """When `tick` is due next; None without a turn."""
+        turn = self._turn
+        if turn is None:
+            return None
+        due = self._phase_due(turn)
+        return due if self.phase is Phase.HUMAN else min(due, self._turn_due(turn))
+
+    def tick(self, now_ns: int) -> None:
+        """The timer fired: act on what is due, wait for what is not."""
+        turn = self._turn
+        due = self.due_ns()
+        if turn is None or due is None:
+            return
+        if now_ns < due:
+            self._commands.append(Wait(due))
+        elif self.phase is not Phase.HUMAN and now_ns >= self._turn_due(turn):
+            self._give_up(turn, now_ns)
+        else:
+            _OVERDUE[self.phase](self, turn, now_ns)
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether `take_commands` would give any."""
+        return bool(self._commands)
+
+    def take_commands(self) -> list[Command]:
+        """The commands to carry out now, in order."""
+        commands, self._commands = self._commands, []
+        return commands
+
+    # connection
+
+    def _connect(self, turn: OpenTurn, at_ns: int, *, resume: bool) -> None:
+        self._ready = False
+        self._decoder = None
+        self._unflushed.clear()
+        upgrade = None
+        if self._is_socket:
+            upgrade = self.dialect.upgrade(self.identity, self.id if resume else None)
+        turn.connect(at_ns, resume)
+        self._commands.append(Reconnect(upgrade))
+        self._enter(Phase.CONNECTING, at_ns)
+
+    def _opened(self, turn: OpenTurn, at_ns: int) -> None:
+        if turn.connection is not None:
+            turn.connection.connected_ns = at_ns
+        if not turn.asked:
+            turn.record.timeline.mark(Milestone.CONNECTED, at_ns)
+        login = self.dialect.login(self.identity) if self._is_socket else None
+        if login is None:
+            self._usable(turn, at_ns)
+            return
+        if turn.connection is not None:
+            turn.connection.login_ns = at_ns
+        self._commands.append(Send(login))
+        self._enter(Phase.LOGGING_IN, at_ns)
+
+    def _usable(self, turn: OpenTurn, at_ns: int) -> None:
+        """Connected and, where needed, logged in: ask, or wait for the turn to come back."""
+        self._ready = self._is_socket
+        if turn.asked:
+            if self._decoder is not None:
+                self._decoder.begin(turn.ask.turn)
+            self._enter(Phase.RESUMING, at_ns)
+        else:
+            self._send_question(turn, at_ns)
+
+    def _send_question(self, turn: OpenTurn, at_ns: int) -> None:
+        if not self._is_socket:
+            self._decoder = self.dialect.decoder()
+        if self._decoder is None:
+            raise GeneratorError("a question was sent before the connection was open")
+        self._decoder.begin(turn.ask.turn)
+        turn.asked = True
+        turn.last_event_ns = at_ns
+        self._unflushed.append(_question_written)
+        self._commands.append(Send(self.dialect.ask(turn.ask, self.identity)))
+        self._enter(Phase.WAITING, at_ns)
+
+    def _lose(self, turn: OpenTurn, at_ns: int, lost: Lost) -> None:
+        if self.phase in (Phase.CONNECTING, Phase.LOGGING_IN):
+            cause = lost.cause or Cause.CONNECT_FAILED
+            self._no_connection(turn, at_ns, cause, lost.detail or "connection closed")
+        elif self.phase is not Phase.BACKING_OFF:
+            turn.lose(at_ns, lost.code)
+            resumable = self._is_socket and turn.failure is None
+            if lost.cause is Cause.AUTH_REJECTED:
+                self._finish(turn, at_ns, Outcome.REFUSED, lost.cause, lost.detail)
+            elif not resumable or self._reconnect.policy == "none":
+                self._finish(turn, at_ns, Outcome.INCOMPLETE, Cause.STREAM_CUT, lost.detail)
+            else:
+                self._back_off(turn, at_ns, lost.detail)
+
+    def _no_connection(self, turn: OpenTurn, at_ns: int, cause: Cause, detail: str) -> None:
+        if turn.connection is not None:
+            turn.connection.failure = cause.value
+        if not turn.asked:
+            self._finish(turn, at_ns, Outcome.REFUSED, cause, detail)
+        elif cause is Cause.AUTH_REJECTED:
+            self._finish(turn, at_ns, Outcome.INCOMPLETE, cause, detail)
+        else:
+            self._back_off(turn, at_ns, detail)
+
+    def _back_off(self, turn: OpenTurn, at_ns: int, detail: str) -> None:
+        plan = self._reconnect
+        if self._attempt >= plan.attempts:
+            words = f"not reconnected after {self._attempt} attempts: {detail}"
+            self._finish(turn, at_ns, Outcome.INCOMPLETE, Cause.LOST_RESUME, words)
+            return
+        delay = plan.base_s
+        if plan.policy == "exponential":
+            delay = self._rng.uniform(0, min(plan.cap_s, plan.base_s * 2.0**self._attempt))
+        self._attempt += 1
+        self._ready = False
+        self._resume_at_ns = at_ns + seconds_ns(delay)
+        self._enter(Phase.BACKING_OFF, at_ns)
+
+    # events
+
+    def _on_opened(self, event: Opened, at_ns: int) -> None:
+        if self._turn is not None and self.phase is Phase.CONNECTING:
+            self._opened(self._turn, at_ns)
+
+    def _on_login(self, event: Login, at_ns: int) -> None:
+        turn = self._turn
+        if turn is None or self.phase is not Phase.LOGGING_IN:
+            self._strays += 1
+        elif not event.ok:
+            self._no_connection(turn, at_ns, Cause.AUTH_REJECTED, event.detail)
+        else:
+            if turn.connection is not None:
+                turn.connection.authenticated_ns = at_ns
+            if not turn.asked:
+                turn.record.timeline.mark(Milestone.AUTHENTICATED, at_ns)
+            self._usable(turn, at_ns)
+
+    def _on_started(self, event: Started, at_ns: int) -> None:
+        turn = self._listening(at_ns)
+        if turn is not None:
+            turn.first_step(at_ns)
+
+    def _on_progress(self, event: Progress, at_ns: int) -> None:
+        turn = self._listening(at_ns)
+        if turn is not None:
+            turn.progress(event.kind, at_ns)
+
+    def _on_answer(self, event: Answer, at_ns: int) -> None:
+        turn = self._listening(at_ns)
+        if turn is not None:
+            turn.chunk(event.text, at_ns)
+
+    def _on_prompt(self, event: Prompt, at_ns: int) -> None:
+        turn = self._listening(at_ns)
+        if turn is None:
+            return
+        if event.kind is PromptKind.NOTIFICATION:
+            turn.note("notification")
+            return
+        deliveries = turn.ask_human(event, at_ns)
+        turn.reply_plan = self._habits.reply(event, deliveries)
+        self._enter(Phase.HUMAN, at_ns)
+
+    def _on_completed(self, event: Completed, at_ns: int) -> None:
+        turn = self._listening(at_ns)
+        if turn is None:
+            return
+        if turn.failure is not None:
+            self._fail(turn, at_ns, turn.failure, keep=True)
+        elif foreign := turn.foreign_tag():
+            detail = f"the answer carries the tag {foreign!r} of another turn"
+            self._finish(turn, at_ns, Outcome.FAILED, Cause.ISOLATION, detail, keep=True)
+        else:
+            self._history.append((turn.ask.text, turn.answer))
+            self._finish(turn, at_ns, Outcome.COMPLETED, None, "", keep=True)
+
+    def _on_failed(self, event: Failed, at_ns: int) -> None:
+        turn = self._turn
+        if turn is None:
+            self._strays += 1
+        elif self.phase in (Phase.CONNECTING, Phase.LOGGING_IN):
+            self._no_connection(turn, at_ns, event.cause, event.detail)
+        else:
+            turn.failure = turn.failure or event
+            if not event.final:
+                turn.hear(at_ns)
+            elif event.cause is Cause.STREAM_CUT:
+                turn.lose(at_ns, None)
+                self._fail(turn, at_ns, turn.failure, keep=False)
+            else:
+                self._fail(turn, at_ns, turn.failure, keep=True)
+
+    def _on_lost(self, event: Lost, at_ns: int) -> None:
+        self._ready = False
+        if self._turn is not None:
+            self._lose(self._turn, at_ns, event)
+        elif self._idle_loss is None:
+            self._idle_loss = LossRecord(at_ns, "idle", code=event.code)
+
+    def _on_notice(self, event: Notice, at_ns: int) -> None:
+        turn = self._turn
+        if turn is None:
+            self._strays += 1
+        elif event.kind == "headers":
+            turn.record.status = int(event.detail)
+        elif event.kind == "encoding":
+            turn.record.content_encoding = event.detail
+        else:
+            turn.note(event.kind)
+
+    def _listening(self, at_ns: int) -> OpenTurn | None:
+        """The turn, which showed a sign of life; None when none is listening: a stray event."""
+        turn = self._turn
+        if turn is None or not turn.asked:
+            self._strays += 1
+            return None
+        if self.phase is Phase.WAITING or self.phase is Phase.RESUMING:
+            self._attempt = 0
+            turn.hear(at_ns)
+            self._enter(Phase.WORKING, at_ns)
+        else:
+            turn.hear(at_ns)
+        return turn
+
+    # deadlines
+
+    def _phase_due(self, turn: OpenTurn) -> int:
+        limits = self._deadlines
+        match self.phase:
+            case Phase.CONNECTING:
+                return self._entered_ns + seconds_ns(limits.connect_s)
+            case Phase.LOGGING_IN:
+                return self._entered_ns + seconds_ns(limits.auth_s)
+            case Phase.WAITING:
+                return self._entered_ns + seconds_ns(limits.first_event_s)
+            case Phase.RESUMING:
+                return self._entered_ns + seconds_ns(limits.resume_s)
+            case Phase.WORKING:
+                return turn.last_event_ns + seconds_ns(limits.silence_s)
+            case Phase.BACKING_OFF:
+                return self._resume_at_ns
+            case Phase.HUMAN:
+                return self._entered_ns + _human_delay_ns(turn)
+            case Phase.IDLE:
+                raise GeneratorError("an idle conversation has no deadline")
+
+    def _turn_due(self, turn: OpenTurn) -> int:
+        limit = seconds_ns(self._deadlines.turn_s)
+        if turn.patience_ns is not None:
+            limit = min(limit, turn.patience_ns)
+        return turn.started_ns + turn.paused_total_ns + limit
+
+    def _give_up(self, turn: OpenTurn, now_ns: int) -> None:
+        patience, limit = turn.patience_ns, self._deadlines.turn_s
+        if turn.failure is not None:
+            self._fail(turn, now_ns, turn.failure, keep=False)
+        elif patience is not None and patience < seconds_ns(limit):
+            detail = f"the analyst left after {patience / NS_PER_S:.4g} s"
+            self._finish(turn, now_ns, Outcome.ABANDONED, Cause.PATIENCE, detail)
+        else:
+            self._stall(turn, now_ns, f"no end within turn_s = {limit:g} s")
+
+    def _stall(self, turn: OpenTurn, now_ns: int, detail: str) -> None:
+        self._finish(turn, now_ns, Outcome.TIMED_OUT, Cause.STALLED, detail)
+
+    def _connect_overdue(self, turn: OpenTurn, now_ns: int) -> None:
+        detail = f"no connection within connect_s = {self._deadlines.connect_s:g} s"
+        self._no_connection(turn, now_ns, Cause.CONNECT_FAILED, detail)
+
+    def _login_overdue(self, turn: OpenTurn, now_ns: int) -> None:
+        detail = f"no answer to auth_message within auth_s = {self._deadlines.auth_s:g} s"
+        self._no_connection(turn, now_ns, Cause.AUTH_REJECTED, detail)
+
+    def _first_event_overdue(self, turn: OpenTurn, now_ns: int) -> None:
+        limit = self._deadlines.first_event_s
+        self._stall(turn, now_ns, f"no event within first_event_s = {limit:g} s")
+
+    def _silence_overdue(self, turn: OpenTurn, now_ns: int) -> None:
+        if turn.failure is not None:
+            self._fail(turn, now_ns, turn.failure, keep=False)
+        else:
+            self._stall(turn, now_ns, f"silent for silence_s = {self._deadlines.silence_s:g} s")
+
+    def _resume_overdue(self, turn: OpenTurn, now_ns: int) -> None:
+        limit = self._deadlines.resume_s
+        detail = f"reconnected, but nothing came within resume_s = {limit:g} s"
+        self._finish(turn, now_ns, Outcome.INCOMPLETE, Cause.LOST_RESUME, detail)
+
+    def _backed_off(self, turn: OpenTurn, now_ns: int) -> None:
+        self._connect(turn, now_ns, resume=True)
+
+    def _human_done(self, turn: OpenTurn, now_ns: int) -> None:
+        """The analyst has thought: reply, or lose the connection first if the persona says so."""
+        plan, prompt = turn.reply_plan, turn.prompt
+        if plan is None or prompt is None:
+            raise GeneratorError("the analyst is at a prompt that is not open")
+        if plan.drop_after_ns is not None:
+            turn.note("dropped_at_prompt")
+            self._lose(turn, now_ns, Lost("the analyst lost the connection at the prompt"))
+            return
+        outbound = self.dialect.reply(Reply(prompt, plan.value), turn.ask, self.identity)
+        self._unflushed.append(OpenTurn.reply_written)
+        self._commands.append(Send(outbound) if isinstance(outbound, str) else Post(outbound))
+        turn.last_event_ns = now_ns
+        self._enter(Phase.WORKING, now_ns)
+
+    # the end
+
+    def _fail(self, turn: OpenTurn, at_ns: int, failure: Failed, *, keep: bool) -> None:
+        self._finish(turn, at_ns, failure.outcome, failure.cause, failure.detail, keep=keep)
+
+    def _finish(
+        self,
+        turn: OpenTurn,
+        at_ns: int,
+        outcome: Outcome,
+        cause: Cause | None,
+        detail: str,
+        *,
+        keep: bool = False,
+    ) -> None:
+        failure = turn.failure
+        if failure is not None and outcome is Outcome.INCOMPLETE:
+            outcome, cause, detail = failure.outcome, failure.cause, failure.detail
+        record = turn.close(at_ns, outcome, cause, self._redacted(detail)[:_DETAIL_LIMIT])
+        if self._keep_answers:
+            record.answer = self._redacted(turn.answer)
+        self._ready = self._ready and keep
+        self._turn = None
+        self._unflushed.clear()
+        self._enter(Phase.IDLE, at_ns)
+        self._commands.append(Finish(record, keep))
+
+    def _redacted(self, text: str) -> str:
+        for secret in self.identity.secrets:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+    def _new_record(self, turn: str, at_ns: int, scheduled_ns: int) -> TurnRecord:
+        self._number += 1
+        labels = self._labels
+        record = TurnRecord(
+            turn=turn,
+            user=labels.user,
+            conversation=self.id,
+            scenario=labels.scenario,
+            dialect=self.dialect.name,
+            route=self.dialect.route,
+            worker=labels.worker,
+            timeline=Timeline(),
+            analyst_group=labels.group,
+            number=self._number,
+            late_events=self._strays,
+        )
+        record.timeline.mark(Milestone.STARTED, at_ns)
+        record.timeline.mark(Milestone.SCHEDULED, scheduled_ns)
+        self._strays = 0
+        if self._idle_loss is not None:
+            record.losses.append(self._idle_loss)
+            self._idle_loss = None
+        return record
+
+    def _enter(self, phase: Phase, at_ns: int) -> None:
+        if phase is not self.phase and phase not in MOVES[self.phase]:
+            raise GeneratorError(f"illegal move from {self.phase.value!r} to {phase.value!r}")
+        self.phase = phase
+        self._entered_ns = at_ns
+        due = self.due_ns()
+        if due is not None:
+            self._commands.append(Wait(due))
+
+
+def _question_written(turn: OpenTurn, at_ns: int) -> None:
+    turn.record.timeline.mark(Milestone.SENT, at_ns)
+
+
+def _human_delay_ns(turn: OpenTurn) -> int:
+    plan = turn.reply_plan
+    if plan is None:
+        raise GeneratorError("the analyst is at a prompt that is not open")
+    return plan.delay_ns if plan.drop_after_ns is None else plan.drop_after_ns
+
+
+_HANDLERS: dict[type, Callable[[Conversation, Any, int], None]] = {
+    Opened: Conversation._on_opened,
+    Login: Conversation._on_login,
+    Started: Conversation._on_started,
+    Progress: Conversation._on_progress,
+    Answer: Conversation._on_answer,
+    Prompt: Conversation._on_prompt,
+    Completed: Conversation._on_completed,
+    Failed: Conversation._on_failed,
+    Lost: Conversation._on_lost,
+    Notice: Conversation._on_notice,
+}
+"""By the event's class: one dict look-up an event, on the hot path."""
+
+_OVERDUE: dict[Phase, Callable[[Conversation, OpenTurn, int], None]] = {
+    Phase.CONNECTING: Conversation._connect_overdue,
+    Phase.LOGGING_IN: Conversation._login_overdue,
+    Phase.WAITING: Conversation._first_event_overdue,
+    Phase.WORKING: Conversation._silence_overdue,
+    Phase.HUMAN: Conversation._human_done,
+    Phase.BACKING_OFF: Conversation._backed_off,
+    Phase.RESUMING: Conversation._resume_overdue,
+}

@@ -1,0 +1,181 @@
+"""What NAT's chat dialects share: steps, prompts, error objects and JSON.
+
+NAT is the NVIDIA NeMo Agent Toolkit; the facts are of release 1.9.0 as it behaves on the wire, the
+published schema is accepted beside it.
+
+Steps (default adaptor): the first is always ``Function Start: <workflow>`` at ``root``, sent when
+the run gets a slot, the last ``Function Complete: <workflow>`` with the same id.  Neither is work:
+they become `Started` and a `Notice`.  Others are progress, named ``Function Start: X``,
+``Function Complete: X``, ``Tool: X``, ``CUSTOM_*``, or the bare name of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from loadgen.clock import NS_PER_S
+from loadgen.dialects.refusal import brief
+from loadgen.events import Event, Failed, Notice, Option, Progress, Prompt, PromptKind, Started
+from loadgen.turn import Cause, Outcome
+
+Json = dict[str, Any]
+
+_STALE = Notice("stale")
+_ECHO = Notice("echo")
+
+_LARGE = 4096
+_LONGEST_TIMEOUT_S = 10**9
+_PAYLOAD = '"payload":"'
+
+
+def undecodable(text: str) -> Notice:
+    """A frame that is no JSON of a known shape; counted, with a sample."""
+    return Notice("undecodable", brief(text))
+
+
+def parse(text: str) -> Json | None:
+    """``text`` as a JSON object; None when it is anything else."""
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        return None
+    return value if type(value) is dict else None
+
+
+def parse_step(text: str, closing: str) -> Json | None:
+    """A step as `parse` gives it, but without the payload of a large one.
+
+    A payload can be hundreds of KiB (an LLM step repeats all text so far with every token) and
+    nothing reads it.  The server writes it as the last member of its object, so the text before it
+    with ``closing`` brackets is JSON by itself; the mark cannot stand inside a string, where its
+    quotes would be escaped.  When what that gives is not a whole step, the whole text is parsed.
+    """
+    if len(text) > _LARGE and (cut := text.find(_PAYLOAD)) > 0:
+        step = parse(f'{text[:cut]}"payload":""{closing}')
+        if step is not None and "id" in step and "parent_id" in step:
+            named = step.get("content", step)
+            if type(named) is dict and "name" in named:
+                return step
+    return parse(text)
+
+
+class Steps:
+    """The steps of one turn after another: which is the synthetic first one, which is its echo, and
+    which belong to a turn that is over.
+
+    A step does not say its turn, but its ``parent_id`` is the id of the function around it: what
+    hangs below a function of the previous turn is stale.
+    """
+
+    __slots__ = ("_own", "_past", "_root", "_turn")
+
+    def __init__(self) -> None:
+        self._turn = ""
+        self._root: str | None = None
+        self._own: set[str] = set()
+        self._past: set[str] = set()
+
+    def begin(self, turn: str) -> None:
+        """A turn begins; ids seen before belong to another."""
+        if turn == self._turn:
+            return
+        self._past = self._own
+        if self._turn:
+            self._past.add(self._turn)
+        self._own = set()
+        self._turn = turn
+        self._root = None
+
+    def event(self, step: Json, name: Any) -> Event:
+        """What the step called ``name`` means."""
+        step_id, parent = step.get("id"), step.get("parent_id") or "root"
+        if type(name) is not str or type(step_id) is not str or type(parent) is not str:
+            return undecodable(f"step without name or ids: {name!r}")
+        if parent in self._past or step_id in self._past:
+            self._past.add(step_id)
+            return _STALE
+        head, colon, rest = name.partition(": ")
+        if colon:
+            if head == "Tool":
+                return Progress("tool", rest)
+            if head == "Function Start":
+                return self._function_start(step_id, parent, rest)
+            if head == "Function Complete":
+                return self._function_complete(step_id, parent, rest)
+        # A model's name has no blanks; the published schema's step names have.
+        kind = "step" if " " in name or name.startswith("CUSTOM_") or not name else "llm"
+        return Progress(kind, name)
+
+    def _function_start(self, step_id: str, parent: str, name: str) -> Event:
+        self._own.add(step_id)
+        # The published schema puts the turn's id where the server puts "root".
+        if self._root is None and parent in ("root", self._turn):
+            self._root = step_id
+            return Started(name)
+        return Progress("function", name)
+
+    def _function_complete(self, step_id: str, parent: str, name: str) -> Event:
+        # On a resumed socket the start went to the old one: only the place tells the echo.
+        if step_id == self._root or (self._root is None and parent == "root"):
+            return _ECHO
+        return Progress("function", name)
+
+
+def prompt(content: Any, key: str, execution: str | None = None) -> Prompt | Failed:
+    """A prompt object as an event; ``timeout`` is in seconds on the wire.
+
+    `Failed` when nobody can answer it: an OAuth consent (no policy could give it, and the server
+    waits 300 s for it) or a kind that NAT does not have.
+    """
+    if type(content) is not dict:
+        return Failed(Outcome.FAILED, Cause.PROTOCOL_VIOLATION, "prompt without content")
+    kind = content.get("input_type")
+    if kind == "oauth_consent":
+        return Failed(Outcome.FAILED, Cause.AGENT_ERROR, "oauth consent needed")
+    if type(kind) is not str or kind not in _KINDS:
+        detail = f"prompt of unknown kind {brief(repr(kind))}"
+        return Failed(Outcome.FAILED, Cause.PROTOCOL_VIOLATION, detail)
+    timeout, options = content.get("timeout"), content.get("options")
+    timed = isinstance(timeout, int | float) and 0 <= timeout <= _LONGEST_TIMEOUT_S
+    return Prompt(
+        kind=_KINDS[kind],
+        key=key,
+        text=_text(content.get("text")),
+        options=tuple(
+            Option(_text(o.get("id")), _text(o.get("label")), _text(o.get("value")))
+            for o in (options if type(options) is list else ())
+            if type(o) is dict
+        ),
+        timeout_ns=int(timeout * NS_PER_S) if timeout and timed else None,
+        execution=execution,
+    )
+
+
+_KINDS: Mapping[str, PromptKind] = {kind.value: kind for kind in PromptKind}
+
+
+def is_error(value: Json) -> bool:
+    """Whether a bare object is NAT's ``{code, message, details}``."""
+    return "code" in value and "message" in value
+
+
+def error_text(error: Any) -> str:
+    """An error object as ``code: message (details)``; NAT and OpenAI shapes, or plain text."""
+    if type(error) is not dict:
+        return brief(_text(error)) or "error without text"
+    code = error.get("code") or error.get("type")
+    text = _text(error.get("message")) or "error without text"
+    if code:
+        text = f"{_text(code)}: {text}"
+    if details := error.get("details"):
+        text = f"{text} ({_text(details)})"
+    return brief(text)
+
+
+def _text(value: Any) -> str:
+    if type(value) is str:
+        return value
+    return "" if value is None else orjson.dumps(value).decode()

@@ -1,0 +1,315 @@
+"""One connection: a non-blocking socket, one persistent hub watcher, arrival stamps.
+
+No greenlet runs here: the hub calls back when the socket is readable, the callback reads once,
+stamps, and hands
+the bytes to the owner.  An exception never reaches the hub.  The arrival stamp is the kernel's
+(SO_TIMESTAMPNS)
+where the platform has it, so that a lagging hub does not age what it reads; a read that holds
+several segments
+carries the stamp of the last one.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+import ssl
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from gevent import get_hub, monkey
+
+from loadgen.clock import NS_PER_S, now_ns, wall_ns
+from loadgen.net.endpoint import Endpoint, describe_failure
+from loadgen.net.tls import TlsSession
+from loadgen.turn import Cause
+
+_log = logging.getLogger(__name__)
+
+_PlainSocket = monkey.get_original("socket", "socket")
+"""The socket class that never waits in a greenlet, whether Locust has patched the module or not."""
+
+_SO_TIMESTAMPNS = 35
+_TIMESPEC = struct.Struct("qq")
+_ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
+_READ_SIZE = 65_536
+_READ, _WRITE = 1, 2
+_HAS_STAMPS = sys.platform == "linux"
+
+
+class Owner(Protocol):
+    """Who is told what happens on a connection.  All times in monotonic ns."""
+
+    def opened(self, at_ns: int) -> None:
+        """TCP and TLS stand."""
+
+    def received(self, data: bytes, at_ns: int, kernel: bool) -> None:
+        """Plain bytes arrived."""
+
+    def ended(self, at_ns: int) -> None:
+        """The peer closed or reset the stream."""
+
+    def failed(self, at_ns: int, cause: Cause, detail: str) -> None:
+        """The connection could not be made."""
+
+    def flushed(self, at_ns: int) -> None:
+        """The kernel has all bytes written so far."""
+
+    def broken(self, at_ns: int, error: Exception) -> None:
+        """Our own code failed in a callback."""
+
+
+class Connection:
+    """A client connection to ``endpoint``; opens at once, reports to ``owner``."""
+
+    __slots__ = (
+        "_addresses", "_endpoint", "_last_stamp", "_out", "_owner", "_reader", "_socket", "_stamps",
+        "_tls", "_writer", "closed", "connected",
+    )  # fmt: skip
+
+    def __init__(self, endpoint: Endpoint, owner: Owner) -> None:
+        self._endpoint = endpoint
+        self._owner = owner
+        self._addresses = list(endpoint.addresses)
+        self._socket: socket.socket | None = None
+        self._reader: Any = None
+        self._writer: Any = None
+        self._tls: TlsSession | None = None
+        self._out = bytearray()
+        self._stamps = False
+        self._last_stamp = 0
+        self.connected = False
+        self.closed = False
+
+    def open(self) -> None:
+        """Start connecting; `Owner.opened` or `Owner.failed` follows, from the hub."""
+        get_hub().loop.run_callback(self._guarded, self._connect_next)
+
+    def write(self, data: bytes) -> None:
+        """Send ``data``; what the kernel does not take now is kept and sent when it can."""
+        if self.closed or not data:
+            return
+        self._push(self._tls.encrypt(data) if self._tls else data)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the kernel has not yet taken."""
+        return len(self._out)
+
+    def close(self, *, abort: bool = False) -> None:
+        """Close now; with ``abort`` as a network loss would look (RST).  The owner hears nothing
+        more.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        for watcher in (self._reader, self._writer):
+            if watcher is not None:
+                watcher.stop()
+                watcher.close()
+        self._reader = self._writer = None
+        if self._socket is not None:
+            if abort:
+                linger = struct.pack("ii", 1, 0)
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self._socket.close()
+            self._socket = None
+
+    # connecting
+
+    def _connect_next(self) -> None:
+        if self.closed:
+            return
+        family, address = self._addresses.pop(0)
+        try:
+            self._socket = self._new_socket(family)
+            code = self._socket.connect_ex(address)
+        except OSError as error:
+            self._connect_error(error)
+            return
+        if code in (0, errno.EINPROGRESS):
+            self._watch_write(self._connect_done)
+        else:
+            self._connect_error(OSError(code, errno.errorcode.get(code, "connect failed")))
+
+    def _new_socket(self, family: int) -> socket.socket:
+        plain: socket.socket = _PlainSocket(family, socket.SOCK_STREAM)
+        plain.setblocking(False)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._stamps = _HAS_STAMPS
+        if _HAS_STAMPS:
+            try:
+                plain.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            except OSError:
+                self._stamps = False
+        return plain
+
+    def _connect_done(self) -> None:
+        assert self._socket is not None
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._connect_error(OSError(code, os.strerror(code)))
+            return
+        self._unwatch_write()
+        self._reader = get_hub().loop.io(self._socket.fileno(), _READ)
+        self._reader.start(self._guarded, self._readable)
+        if self._endpoint.tls is None:
+            self._established(now_ns())
+        else:
+            self._tls = TlsSession(self._endpoint.tls, self._endpoint.host)
+            self._shake_hands(b"")
+
+    def _connect_error(self, error: OSError) -> None:
+        if self._socket is not None:
+            self._unwatch_write()
+            self._socket.close()
+            self._socket = None
+        if self._addresses:
+            self._connect_next()
+            return
+        self.close()
+        self._owner.failed(now_ns(), *describe_failure(self._endpoint, error))
+
+    def _shake_hands(self, data: bytes) -> None:
+        assert self._tls is not None
+        try:
+            out = self._tls.handshake(data)
+        except OSError as error:
+            self._push(self._tls.alert())
+            self._addresses.clear()
+            self._connect_error(error)
+            return
+        self._push(out)
+        if self._tls.established:
+            self._established(now_ns())
+            self._plain(b"", now_ns(), False)
+
+    def _established(self, at_ns: int) -> None:
+        self.connected = True
+        self._owner.opened(at_ns)
+
+    # reading
+
+    def _readable(self) -> None:
+        if self._socket is None:
+            return
+        kernel = False
+        try:
+            if self._stamps:
+                data, ancillary, _, _ = self._socket.recvmsg(_READ_SIZE, _ANCILLARY_SIZE)
+                at_ns = now_ns()
+                if ancillary:
+                    seconds, rest = _TIMESPEC.unpack(ancillary[0][2])
+                    arrival = at_ns - (wall_ns() - (seconds * NS_PER_S + rest))
+                    if self._last_stamp <= arrival <= at_ns:
+                        self._last_stamp = at_ns = arrival
+                        kernel = True
+            else:
+                at_ns = now_ns()
+                data = self._socket.recv(_READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._read_error(now_ns(), error)
+            return
+        if not data:
+            self._over(at_ns)
+        elif self._tls is None:
+            self._owner.received(data, at_ns, kernel)
+        elif self._tls.established:
+            self._plain(data, at_ns, kernel)
+        else:
+            self._shake_hands(data)
+
+    def _plain(self, data: bytes, at_ns: int, kernel: bool) -> None:
+        """Decrypt and hand on."""
+        assert self._tls is not None
+        try:
+            plain, closed = self._tls.decrypt(data)
+        except ssl.SSLError:
+            plain, closed = b"", True
+        self._push(self._tls.encrypt(b""))
+        if plain:
+            self._owner.received(plain, at_ns, kernel)
+        if closed:
+            self._over(at_ns)
+
+    def _read_error(self, at_ns: int, error: OSError) -> None:
+        if self.connected:
+            self._over(at_ns)
+        else:
+            self._addresses.clear()
+            self._connect_error(error)
+
+    def _over(self, at_ns: int) -> None:
+        if self.closed:
+            return
+        was_connected = self.connected
+        self.close()
+        if was_connected:
+            self._owner.ended(at_ns)
+        else:
+            error = ConnectionResetError(errno.ECONNRESET, "closed during the TLS handshake")
+            self._owner.failed(at_ns, *describe_failure(self._endpoint, error))
+
+    # writing
+
+    def _push(self, data: bytes) -> None:
+        if self._socket is None or not data:
+            return
+        if self._out:
+            self._out += data
+            return
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            # The reading side learns the same and reports it, after all that arrived before.
+            return
+        if sent < len(data):
+            self._out += data[sent:]
+            self._watch_write(self._writable)
+
+    def _writable(self) -> None:
+        if self._socket is None:
+            return
+        try:
+            sent = self._socket.send(self._out)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._out.clear()
+            self._unwatch_write()
+            return
+        del self._out[:sent]
+        if not self._out:
+            self._unwatch_write()
+            self._owner.flushed(now_ns())
+
+    def _watch_write(self, callback: Callable[[], None]) -> None:
+        assert self._socket is not None
+        self._unwatch_write()
+        self._writer = get_hub().loop.io(self._socket.fileno(), _WRITE)
+        self._writer.start(self._guarded, callback)
+
+    def _unwatch_write(self) -> None:
+        if self._writer is not None:
+            self._writer.stop()
+            self._writer.close()
+            self._writer = None
+
+    def _guarded(self, callback: Callable[[], None]) -> None:
+        """The boundary to the hub: a fault of ours becomes data of the turn and a traceback in the
+        log.
+        """
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - the task boundary
+            _log.exception("a connection callback failed")
+            self.close()
+            self._owner.broken(now_ns(), error)

@@ -1,0 +1,275 @@
+"""The driver: carries out a conversation's commands and feeds it what arrives.
+
+`Driver.ask` blocks its greenlet until the turn's record exists; all that happens in between runs in
+hub callbacks.  Nothing here decides what a frame means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gevent import get_hub
+from gevent.event import AsyncResult
+
+from loadgen.clock import NS_PER_S, now_ns, utc_text, wall_ns
+from loadgen.commands import Command, Finish, Post, Reconnect, Send, Wait
+from loadgen.conversation import Conversation
+from loadgen.dialects.contract import Wire
+from loadgen.net.connection import Connection
+from loadgen.net.endpoint import Endpoint
+from loadgen.net.posting import Poster
+from loadgen.plan import seconds_ns
+from loadgen.turn import Cause, Outcome, TurnRecord
+from loadgen.wire.frame import Link, Request
+from loadgen.wire.http1 import HttpLink
+from loadgen.wire.websocket import SocketLink
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How connections are made; ``keep_alive_s`` is how long an idle one is trusted."""
+
+    endpoint: Endpoint
+    keep_alive_s: float = 4.0
+    compression: bool = False
+
+
+class _Stream:
+    """The turn's connection: bytes through the codec into the conversation."""
+
+    __slots__ = ("_conversation", "_driver", "connection", "idle_since_ns", "link", "reused")
+
+    def __init__(self, driver: Driver, endpoint: Endpoint, link: Link) -> None:
+        self._driver = driver
+        self._conversation = driver.conversation
+        self.link = link
+        self.connection = Connection(endpoint, self)
+        self.reused = False
+        self.idle_since_ns = 0
+
+    def opened(self, at_ns: int) -> None:
+        self._conversation.connected(at_ns)
+        self.pump()
+        self._driver.act()
+
+    def received(self, data: bytes, at_ns: int, kernel: bool) -> None:
+        conversation = self._conversation
+        conversation.receive(self.link.receive_data(data), at_ns, len(data), kernel)
+        self.pump()
+        if conversation.has_commands:
+            self._driver.act()
+
+    def ended(self, at_ns: int) -> None:
+        answered = not self.reused or self.link.answered
+        frames = self.link.receive_eof()
+        if answered and frames:
+            self._conversation.receive(frames, at_ns, 0, True)
+            self._driver.act()
+        self._driver.gone(self, at_ns, answered)
+
+    def failed(self, at_ns: int, cause: Cause, detail: str) -> None:
+        self._conversation.connect_failed(at_ns, cause, detail)
+        self._driver.act()
+
+    def flushed(self, at_ns: int) -> None:
+        self._conversation.flushed(at_ns)
+        self._driver.act()
+
+    def broken(self, at_ns: int, error: Exception) -> None:
+        self._driver.fault(at_ns, error)
+
+    def send(self, outbound: Request | str) -> None:
+        self.link.send(outbound)
+        self.pump()
+        if not self.connection.unsent:
+            self._conversation.flushed(now_ns())
+
+    def pump(self) -> None:
+        """Write what the codec has to say: a handshake, a message, a pong."""
+        data = self.link.data_to_send()
+        if data:
+            self.connection.write(data)
+
+    def close(self, *, abort: bool = False) -> None:
+        if not abort:
+            self.link.close()
+            self.pump()
+        self.connection.close(abort=abort)
+
+
+class Driver:
+    """One analyst's body.
+
+    ``sink`` is given every record in the asking greenlet, before `ask` returns or re-raises.
+    ``interrupted`` names the outcome of a turn whose greenlet is killed.
+    """
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        conversation: Conversation,
+        sink: Callable[[TurnRecord], None],
+        interrupted: Callable[[], Outcome] = lambda: Outcome.CUT_OFF,
+    ) -> None:
+        self.conversation = conversation
+        self._wiring = wiring
+        self._sink = sink
+        self._interrupted = interrupted
+        self._stream: _Stream | None = None
+        self._poster = Poster(
+            wiring.endpoint, wiring.keep_alive_s, conversation, self.act, self.fault
+        )
+        self._timer: Any = None
+        self._armed_ns = 0
+        self._result: AsyncResult | None = None
+        self._record: TurnRecord | None = None
+
+    def ask(
+        self, turn: str, text: str, *, tag: str | None = None, scheduled_ns: int | None = None
+    ) -> TurnRecord:
+        """Put a question and wait for the record of the turn; a bad turn is a record, not an
+        exception.
+        """
+        self._record = None
+        self._result = result = AsyncResult()
+        at_hand = self._take_kept()
+        self.conversation.ask(
+            turn,
+            text,
+            now_ns(),
+            started_at=utc_text(wall_ns()),
+            scheduled_ns=scheduled_ns,
+            tag=tag,
+            at_hand=at_hand,
+        )
+        self.act()
+        try:
+            record: TurnRecord = result.get()
+        except BaseException:
+            self.conversation.interrupt(now_ns(), self._interrupted(), None, "")
+            self.act()
+            if self._record is not None:
+                self._sink(self._record)
+            raise
+        self._sink(record)
+        return record
+
+    def drop(self) -> bool:
+        """Lose the idle connection as a network would; False when there is none."""
+        stream = self._stream
+        if stream is None:
+            return False
+        stream.close(abort=True)
+        self.gone(stream, now_ns(), True)
+        return True
+
+    def close(self) -> None:
+        """The analyst leaves: say goodbye and close."""
+        self._poster.close()
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def act(self) -> None:
+        """Carry out what the conversation wants."""
+        while self.conversation.has_commands:
+            for command in self.conversation.take_commands():
+                _ACTIONS[command.__class__](self, command)
+
+    def gone(self, stream: _Stream, at_ns: int, answered: bool) -> None:
+        """``stream`` has ended; tell the conversation unless it knows already."""
+        if stream is self._stream:
+            self._stream = None
+            self.conversation.lost(at_ns, answered)
+            self.act()
+
+    def fault(self, at_ns: int, error: Exception) -> None:
+        """Our own code failed: the turn says so."""
+        self.conversation.interrupt(at_ns, Outcome.FAILED, Cause.GENERATOR_FAULT, repr(error))
+        self.act()
+
+    def _take_kept(self) -> bool:
+        """Whether an idle HTTP connection can carry the next request."""
+        stream = self._stream
+        if stream is None or self.conversation.dialect.wire is not Wire.HTTP:
+            return False
+        if now_ns() - stream.idle_since_ns < seconds_ns(self._wiring.keep_alive_s):
+            stream.reused = True
+            return True
+        stream.close()
+        self._stream = None
+        return False
+
+    def _send(self, command: Command) -> None:
+        assert isinstance(command, Send)
+        if self._stream is not None:
+            self._stream.send(command.outbound)
+
+    def _post(self, command: Command) -> None:
+        assert isinstance(command, Post)
+        self._poster.post(command.request)
+
+    def _reconnect(self, command: Command) -> None:
+        assert isinstance(command, Reconnect)
+        if self._stream is not None:
+            self._stream.close(abort=True)
+        endpoint = self._wiring.endpoint
+        link: Link
+        if command.upgrade is None:
+            link = HttpLink(endpoint.host_header)
+        else:
+            link = SocketLink(
+                endpoint.socket_uri, command.upgrade, compression=self._wiring.compression
+            )
+        self._stream = _Stream(self, endpoint, link)
+        self._stream.connection.open()
+
+    def _finish(self, command: Command) -> None:
+        assert isinstance(command, Finish)
+        self._disarm()
+        self._record = command.record
+        stream = self._stream
+        if stream is not None:
+            if command.keep and stream.link.reusable and not stream.connection.closed:
+                stream.idle_since_ns = now_ns()
+            else:
+                stream.close(abort=not command.keep)
+                self._stream = None
+        if self._result is not None:
+            self._result.set(command.record)
+
+    def _wait(self, command: Command) -> None:
+        assert isinstance(command, Wait)
+        if self._timer is not None:
+            if self._armed_ns <= command.until_ns:
+                return
+            self._disarm()
+        delay = max(0, command.until_ns - now_ns()) / NS_PER_S
+        self._armed_ns = command.until_ns
+        self._timer = get_hub().loop.timer(delay)
+        self._timer.start(self._tick, update=True)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer.close()
+            self._timer = None
+
+    def _tick(self) -> None:
+        self._disarm()
+        try:
+            self.conversation.tick(now_ns())
+            self.act()
+        except Exception as error:  # noqa: BLE001 - the task boundary
+            self.fault(now_ns(), error)
+
+
+_ACTIONS: dict[type, Callable[[Driver, Command], None]] = {
+    Send: Driver._send,
+    Post: Driver._post,
+    Reconnect: Driver._reconnect,
+    Finish: Driver._finish,
+    Wait: Driver._wait,
+}

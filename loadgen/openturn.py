@@ -1,0 +1,218 @@
+"""A turn under way: what has happened so far, until it is closed into its record.
+
+Only bookkeeping: what is to be done about it is the conversation's business.
+"""
+
+from __future__ import annotations
+
+from loadgen.dialects.contract import Ask
+from loadgen.events import Failed, Prompt
+from loadgen.persona import ReplyPlan
+from loadgen.turn import (
+    Cause,
+    ConnectionRecord,
+    LossRecord,
+    Milestone,
+    Outcome,
+    PromptRecord,
+    TurnRecord,
+)
+
+_STARTED, _FIRST_STEP = Milestone.STARTED, Milestone.FIRST_STEP
+_FIRST_PROGRESS = Milestone.FIRST_PROGRESS
+_FIRST_ANSWER, _LAST_ANSWER = Milestone.FIRST_ANSWER, Milestone.LAST_ANSWER
+
+
+class OpenTurn:
+    """The turn under way; all times in monotonic ns.
+
+    ``asked``: the question is out, so what arrives belongs to this turn.  ``failure``: the first
+    failure heard of, which decides the outcome when the terminal frame comes.
+    """
+
+    __slots__ = (
+        "_at",
+        "_deliveries",
+        "_parts",
+        "_user_reads",
+        "ask",
+        "asked",
+        "connection",
+        "failure",
+        "last_event_ns",
+        "loss",
+        "patience_ns",
+        "pause",
+        "paused_total_ns",
+        "prompt",
+        "record",
+        "reply_plan",
+        "replying",
+        "retried",
+    )  # fmt: skip
+
+    def __init__(self, ask: Ask, record: TurnRecord, patience_ns: int | None) -> None:
+        self.ask = ask
+        self.record = record
+        self.patience_ns = patience_ns
+        self.asked = False
+        self.retried = False
+        self.failure: Failed | None = None
+        self.last_event_ns = 0
+        self.paused_total_ns = 0
+        self.prompt: Prompt | None = None
+        self.pause: PromptRecord | None = None
+        self.replying: PromptRecord | None = None
+        self.reply_plan: ReplyPlan | None = None
+        self.loss: LossRecord | None = None
+        self.connection: ConnectionRecord | None = None
+        self._at = record.timeline.at
+        self._deliveries = 0
+        self._parts: list[str] = []
+        self._user_reads = 0
+
+    @property
+    def started_ns(self) -> int:
+        """STARTED."""
+        return self._at[_STARTED]
+
+    @property
+    def answer(self) -> str:
+        """The answer's text so far."""
+        return "".join(self._parts)
+
+    def note(self, kind: str) -> None:
+        """Count a happening of ``kind``."""
+        notices = self.record.notices
+        notices[kind] = notices.get(kind, 0) + 1
+
+    # connections
+
+    def connect(self, at_ns: int, resumes: bool) -> None:
+        """A connection is being opened."""
+        self.connection = ConnectionRecord(at_ns, resumes=resumes)
+        self.record.connections.append(self.connection)
+
+    def lose(self, at_ns: int, code: int | None) -> None:
+        """The connection is gone in mid-turn; a human pause ends with it."""
+        if self.loss is None:
+            pausing = self.pause is not None and self.pause.resumed_ns is None
+            self.loss = LossRecord(at_ns, "prompt" if pausing else "turn", code=code)
+            self.record.losses.append(self.loss)
+        self.end_pause(at_ns)
+
+    # reading
+
+    def read(self, at_ns: int, size: int, kernel: bool) -> None:
+        """One read of the connection."""
+        record = self.record
+        record.reads += 1
+        record.bytes += size
+        if not kernel:
+            self._user_reads += 1
+        if self.asked and not self._at[Milestone.FIRST_BYTE]:
+            self._at[Milestone.FIRST_BYTE] = at_ns
+
+    def burst(self, size: int) -> None:
+        """One read gave ``size`` events; more than one share a stamp, an upper bound for the
+        earlier ones.
+        """
+        record = self.record
+        record.events += size
+        if size > 1:
+            record.merged_reads += 1
+            if size > record.max_burst:
+                record.max_burst = size
+
+    def hear(self, at_ns: int) -> None:
+        """A sign of life of the turn: ends a loss, and is what came after a reply."""
+        self.last_event_ns = at_ns
+        if self.loss is not None:
+            self.loss.recovered_ns = at_ns
+            self.loss = None
+        if self.pause is not None and self.pause.replied:
+            self.pause.next_event_ns = at_ns
+            self.pause = self.prompt = None
+
+    def first_step(self, at_ns: int) -> None:
+        """The server's synthetic first step."""
+        if not self._at[_FIRST_STEP]:
+            self._at[_FIRST_STEP] = at_ns
+
+    def progress(self, kind: str, at_ns: int) -> None:
+        """Work that the agent shows."""
+        self.record.steps += 1
+        if not self._at[_FIRST_PROGRESS]:
+            self._at[_FIRST_PROGRESS] = at_ns
+            self.record.first_progress_kind = kind
+            self.first_step(at_ns)
+
+    def chunk(self, text: str, at_ns: int) -> None:
+        """Answer text."""
+        at, record = self._at, self.record
+        previous = at[_LAST_ANSWER]
+        if previous:
+            gap = at_ns - previous
+            if record.max_gap_ns is None or gap > record.max_gap_ns:
+                record.max_gap_ns = gap
+        else:
+            at[_FIRST_ANSWER] = at_ns
+        at[_LAST_ANSWER] = at_ns
+        record.chunks += 1
+        self._parts.append(text)
+
+    # prompts
+
+    def ask_human(self, prompt: Prompt, at_ns: int) -> int:
+        """A prompt is open; gives how many times it has been delivered."""
+        again = self.prompt is not None
+        self._deliveries = self._deliveries + 1 if again else 1
+        self.prompt = prompt
+        self.pause = PromptRecord(prompt.kind.value, at_ns)
+        self.record.prompts.append(self.pause)
+        if prompt.execution:
+            self.record.execution = prompt.execution
+        return self._deliveries
+
+    def reply_written(self, at_ns: int) -> None:
+        """The analyst's reply is with the kernel: the pause is over."""
+        if self.pause is not None:
+            self.pause.replied = True
+            self.replying = self.pause
+            self.end_pause(at_ns)
+
+    def end_pause(self, at_ns: int) -> None:
+        """The analyst no longer holds the turn up."""
+        pause = self.pause
+        if pause is None or pause.resumed_ns is not None:
+            return
+        pause.resumed_ns = at_ns
+        self.paused_total_ns += at_ns - pause.paused_ns
+        if not pause.replied:
+            self.pause = None
+
+    # the end
+
+    def foreign_tag(self) -> str | None:
+        """The tag of another turn, if the answer carries one; notes what tag was seen."""
+        if self.record.tag is None:
+            return None
+        seen = _last_tag(self.answer)
+        self.record.tag_seen = seen
+        return seen if seen is not None and seen != self.record.tag else None
+
+    def close(self, at_ns: int, outcome: Outcome, cause: Cause | None, detail: str) -> TurnRecord:
+        """The finished record."""
+        record = self.record
+        record.timeline.mark(Milestone.ENDED, at_ns)
+        record.outcome, record.cause, record.detail = outcome, cause, detail
+        record.stamp = "user" if self._user_reads else "kernel"
+        record.answer_chars = sum(map(len, self._parts))
+        return record
+
+
+def _last_tag(answer: str) -> str | None:
+    """The text after the last ``tag=`` of an answer, up to the next blank."""
+    _, found, rest = answer.rpartition("tag=")
+    words = rest.split()
+    return words[0] if found and words else None

@@ -1,0 +1,62 @@
+"""Milestones as Locust entries: type = dialect, and few names, so that its tables stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from loadgen.metrics import Clock, happenings, turn_clocks
+from loadgen.turn import TurnRecord
+
+_HAPPENING_NAMES = {Clock.CONNECT: "connect", Clock.AUTH: "auth", Clock.RESUME: "resume"}
+_CLOCK_NAMES = {Clock.TTFP: "first progress", Clock.TTFA: "first answer"}
+
+
+class TurnFailed(Exception):
+    """How a bad turn shows in Locust's failure table: outcome and cause, no server text."""
+
+
+def fire(environment: Any, record: TurnRecord, row: dict[str, Any]) -> None:
+    """Report one turn: exactly one ``completion``, and an entry for each milestone reached."""
+    clocks = turn_clocks(row)
+    for name, value in _entries(row, clocks):
+        _request(environment, record.dialect, name, value)
+    problem = None
+    if not record.ok:
+        problem = TurnFailed(
+            f"{record.outcome.value}: {record.cause.value if record.cause else '-'}"
+        )
+    took = clocks.get(Clock.TTC, clocks.get(Clock.WALL, 0.0))
+    _request(environment, record.dialect, "completion", took, record.bytes, problem)
+
+
+def _entries(row: dict[str, Any], clocks: dict[Clock, float]) -> Iterator[tuple[str, float]]:
+    for happening in happenings(row):
+        name = _HAPPENING_NAMES.get(happening.clock)
+        if name is not None and happening.value_ms is not None:
+            yield name, happening.value_ms
+    for prompt in row.get("prompts", ()):
+        # Only a reply by request is acknowledged; on a socket its effect is the ``resume`` entry.
+        if "reply_done_ms" in prompt and "resumed_ms" in prompt:
+            yield "hitl reply", prompt["reply_done_ms"] - prompt["resumed_ms"]
+    for clock, name in _CLOCK_NAMES.items():
+        if clock in clocks:
+            yield name, clocks[clock]
+
+
+def _request(
+    environment: Any,
+    dialect: str,
+    name: str,
+    milliseconds: float,
+    length: int = 0,
+    problem: Exception | None = None,
+) -> None:
+    environment.events.request.fire(
+        request_type=dialect,
+        name=name,
+        response_time=milliseconds,
+        response_length=length,
+        exception=problem,
+        context={},
+    )

@@ -1,0 +1,42 @@
+"""`AgentUser`: the Locust user that a scenario derives its analysts from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from locust import User
+
+from loadgen.swarm.agent import Agent
+from loadgen.swarm.session import session_of
+from loadgen.turn import TurnRecord
+
+
+class AgentUser(User):
+    """An analyst.  Its dialect, identity and habits come from the plan.
+
+    A scenario is plain blocking Python::
+
+        class Analyst(AgentUser):
+            @task
+            def turn(self):
+                self.ask(self.agent.question())
+    """
+
+    abstract = True
+    agent: Agent
+
+    def on_start(self) -> None:
+        """Take a seat in the run."""
+        self.agent = session_of(self.environment).seat_agent()
+
+    def on_stop(self) -> None:
+        """Leave: say goodbye to the server."""
+        self.agent.close()
+
+    def wait_time(self) -> float:
+        """Think time before the next question, in seconds."""
+        return self.agent.think_s()
+
+    def ask(self, question: str, **options: Any) -> TurnRecord:
+        """Put ``question`` and wait until the record of the turn exists."""
+        return self.agent.ask(question, **options)

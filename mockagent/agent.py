@@ -1,0 +1,72 @@
+"""What all routes of one mock share: its settings, slots, truth, prompts and clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from random import Random
+
+from mockagent.deadlines import Deadlines
+from mockagent.executions import Executions
+from mockagent.faults import Faults
+from mockagent.profile import Profile
+from mockagent.script import Script
+from mockagent.slots import Slots
+from mockagent.truth import TruthLog
+from mockagent.words import read_words
+
+_REMEMBERED = 100_000
+"""Texts whose occurrences are counted; beyond that counting starts anew."""
+_STEERING = {word.name for owner in (Script, Faults) for word in fields(owner)} - {"tag"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line says; ``slots`` 0 is no cap, ``truth_limit`` in lines."""
+
+    slots: int = 0
+    seed: int = 0
+    profile: Profile = field(default_factory=Profile)
+    require_auth: bool = False
+    reject_auth: bool = False
+    truth_limit: int = 1_000_000
+
+
+class Agent:
+    """The state of a running mock."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.slots = Slots(settings.slots)
+        self.truth = TruthLog(settings.truth_limit)
+        self.executions = Executions()
+        self.deadlines = Deadlines()
+        self.connections: Callable[[], int] = lambda: 0
+        """How many TCP connections are open; the server knows."""
+        self.stopping = False
+        self.performing: set[asyncio.Task[None]] = set()
+        """The tasks of running turns."""
+        self._asked: Counter[str] = Counter()
+
+    def plan(self, question: str) -> tuple[Script, Faults]:
+        """What to do about ``question``: what its words say, or the profile when none steers.
+
+        ``tag`` does not steer.  The draw depends on the seed, the text, and how often the text was
+        asked before: not on which of many analysts asks first.
+        """
+        words = read_words(question)
+        if any(key in _STEERING for key, _ in words):
+            return Script.from_words(words), Faults.from_words(words)
+        if len(self._asked) >= _REMEMBERED:
+            self._asked.clear()
+        self._asked[question] += 1
+        rng = Random(f"{self.settings.seed}\0{question}\0{self._asked[question]}")
+        return self.settings.profile.draw(rng, Script.from_words(words).tag)
+
+    def stop(self) -> None:
+        """Break off all running turns; nothing may be asked after this."""
+        self.stopping = True
+        for task in list(self.performing):
+            task.cancel()
