@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -103,6 +104,58 @@ def dialects() -> int:
     return ExitCode.PASS
 
 
+@cli.command()
+@click.argument("url")
+@click.argument("question")
+@click.option("--dialect", required=True, help="How the agent talks; see 'loadgen dialects'.")
+@click.option("--route", help="Path on the target. Default: the dialect's own.")
+@click.option("--identity", help="Method: session, bearer, api_key_header, api_key, jwt or basic.")
+@click.option("--token-env", help="Environment variable that holds the credential.")
+@click.option("--username", help="User of the method basic.")
+@click.option("--reply", help="Answer to prompts. Default: the first option, or 2024.")
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=120.0, show_default=True)
+@click.option("--insecure", is_flag=True, help="Accept any TLS certificate.")
+@click.option("--json", "as_json", is_flag=True, help="Print the turn's record as JSON.")
+def probe(
+    url: str,
+    question: str,
+    dialect: str,
+    route: str | None,
+    identity: str | None,
+    token_env: str | None,
+    username: str | None,
+    reply: str | None,
+    timeout: float,
+    insecure: bool,
+    as_json: bool,
+) -> int:
+    """Ask QUESTION once at URL and show what comes, when, and how the turn ends.
+
+    Exit code 0 when the turn completed, 3 when it did not.
+    """
+    from loadgen import probe as probing
+    from loadgen.plan import identity_plan, target_host
+
+    asked = probing.Probe(
+        host=target_host(url),
+        question=question,
+        dialect=dialect,
+        route=route,
+        identity=identity_plan(identity, token_env, username),
+        reply=reply,
+        timeout_s=timeout,
+        insecure=insecure,
+    )
+    events: list[tuple[int, str, str]] = []
+    record = probing.run(asked, lambda at, event: events.append((at, *probing.describe(event))))
+    row = record.to_row()
+    if as_json:
+        print(json.dumps(row))
+    else:
+        _print_probe(row, events)
+    return ExitCode.PASS if record.ok else ExitCode.SLO_MISSED
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
@@ -122,6 +175,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.PASS
     return int(code or 0)
+
+
+def _print_probe(row: dict[str, Any], events: list[tuple[int, str, str]]) -> None:
+    from loadgen.clock import NS_PER_MS
+    from loadgen.metrics import turn_clocks
+
+    start = row["started_mono_ns"]
+    for at, name, text in events:
+        print(f"{(at - start) / NS_PER_MS:10.1f} ms  {name:<9}  {text[:120]}")
+    clocks = "  ".join(f"{clock} {value:.1f} ms" for clock, value in turn_clocks(row).items())
+    why = f" ({row['cause']}: {row.get('detail', '')})" if "cause" in row else ""
+    print(f"\n{row['outcome']}{why}")
+    print(clocks)
+    if "answer" in row:
+        print(f"answer: {row['answer']}")
 
 
 def _judge(results: Path, run: str) -> tuple[RunData, dict[str, Any]]:

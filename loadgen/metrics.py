@@ -155,7 +155,7 @@ def turn_clocks(row: Row) -> dict[Clock, float]:
         return {}
     found = {clock: served(row, at) for clock, at in marks(row).items()}
     if "scheduled_ms" in row:
-        lag = -row["scheduled_ms"]
+        lag = 0.0 - row["scheduled_ms"]
         found |= {INTENDED[clock]: value + lag for clock, value in found.items()}
         found[Clock.LAG] = lag
     if "sent_ms" in row:

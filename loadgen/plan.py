@@ -267,6 +267,26 @@ def check_host(host: str) -> str:
     return host.rstrip("/")
 
 
+def target_host(host: str) -> str:
+    """`check_host` for the command line.  Raises ConfigError."""
+    try:
+        return check_host(host)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def identity_plan(method: str | None, env: str | None, username: str | None) -> IdentityPlan:
+    """An identity from the command line.  Raises ConfigError."""
+    if method is None and env is None:
+        return IdentityPlan()
+    raw = {"method": method or "none", "env": env, "username": username}
+    try:
+        return IdentityPlan.model_validate(raw)
+    except ValidationError as error:
+        lines = [f"identity: {_sentence(item)}" for item in error.errors(include_url=False)]
+        raise ConfigError("\n".join(lines)) from None
+
+
 def load_plan(path: Path, dialects: Mapping[str, object] | None = None) -> Plan:
     """Read and validate the plan at ``path``.
 

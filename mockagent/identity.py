@@ -6,7 +6,6 @@ Source: ``nat.runtime.user_manager``, ``nat.data_models.user_info``, nvidia-nat-
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -113,10 +112,18 @@ def _jwt_subject(token: str) -> str:
 
 
 def _base64url(part: str, what: str) -> bytes:
+    """Strict, as PyJWT is: no foreign characters, no loose bits, padding only where it fits."""
+    bare = part.rstrip("=").encode()
+    padded = len(part) - len(bare)
     try:
-        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
-    except (binascii.Error, ValueError):
+        if padded > 2 or (padded and len(part) % 4):
+            raise ValueError("padding")
+        decoded = base64.urlsafe_b64decode(bare + b"=" * (-len(bare) % 4))
+        if base64.urlsafe_b64encode(decoded).rstrip(b"=") != bare:
+            raise ValueError("not canonical")
+    except ValueError:
         raise IdentityError(f"Failed to decode JWT: Invalid {what} padding") from None
+    return decoded
 
 
 def _json_object(content: bytes, what: str) -> dict[str, Any]:

@@ -141,6 +141,7 @@ class Performance:
         self._due = 0
         self._steps: deque[tuple[Step, _Mark]] = deque()
         self._written: list[Written] = []
+        self._waiting: Written | None = None
         self._held: list[tuple[Any, _Mark]] = []
         self._hold_until = 0
         self._burst = part.faults.burst
@@ -167,6 +168,7 @@ class Performance:
             await self._show_steps()
             await self._finish(stage.completed(self._truth.chunks))
         except WorkflowFailure as failure:
+            await self._show_chunk()
             self._steps.clear()
             await self._finish(stage.failed(failure))
             return Outcome.FAILED
@@ -203,14 +205,14 @@ class Performance:
         elif isinstance(act, Trace):
             frame = self._stage.trace(act.id)
             if frame is not None:
-                await self._show_steps()
+                await self._show_all()
                 await self._emit(frame, _Mark.NOTHING)
         elif isinstance(act, InBandError):
             await self._inband_error()
         return None
 
     async def _pause(self, ms: float) -> None:
-        await self._show_steps()
+        await self._show_all()
         self._due += int(min(ms, _FOREVER_MS) * NS_PER_MS)
         await self._until(self._due)
 
@@ -222,28 +224,42 @@ class Performance:
         await self._deadlines.until(due_ns)
 
     def _step(self, step: Step, mark: _Mark) -> None:
-        """Queue a step.  In NAT steps travel by another task than chunks and prompts: they leave
-        when the workflow pauses, behind a prompt or chunk of the same instant; a failure in that
-        instant loses them.
+        """Queue a step.
+
+        In NAT prompts go straight to the client, chunks through a queue, steps through one more: of
+        what the workflow does in one instant a prompt leaves first, then a chunk, then the steps.
+        A failure in that instant loses the steps.
         """
         self._steps.append((step, mark))
+
+    async def _chunk(self, text: str) -> None:
+        """Queue a chunk; a prompt may still overtake it, no other act does."""
+        written = Written(new_id(), text, wall_ns())
+        self._written.append(written)
+        if self._part.form is Form.STREAM:
+            await self._show_chunk()
+            self._waiting = written
+
+    async def _show_chunk(self) -> None:
+        written, self._waiting = self._waiting, None
+        if written is not None:
+            await self._answer(written)
 
     async def _show_steps(self) -> None:
         while self._steps:
             step, mark = self._steps.popleft()
             await self._emit(self._stage.step(step), mark)
 
-    async def _chunk(self, text: str) -> None:
-        written = Written(new_id(), text, wall_ns())
-        self._written.append(written)
-        if self._part.form is Form.STREAM:
-            await self._answer(written)
+    async def _show_all(self) -> None:
+        await self._show_chunk()
+        await self._show_steps()
 
     async def _deliver(self) -> str:
         """What the workflow returns, as its closing step prints it; answers in one piece are shown
         here.
         """
         if self._part.form is Form.STREAM:
+            await self._show_chunk()
             return payloads.chunks_text(self._written)
         text = "".join(written.text for written in self._written)
         whole = Written(new_id(), text, wall_ns())
@@ -309,7 +325,7 @@ class Performance:
                 await self._emit(frame, _Mark.PROMPT)
             if answer is None:
                 return prompts.ACKNOWLEDGED
-            await self._show_steps()
+            await self._show_all()
             await self._end_holding()
             value = await self._wait(answer, ask.timeout_s)
             truth.answered_ns = now_ns()
@@ -343,7 +359,7 @@ class Performance:
         self._asides.sort(key=lambda aside: aside[0])
 
     async def _show_role(self) -> None:
-        await self._show_steps()
+        await self._show_all()
         frame = self._stage.role()
         if frame is not None:
             await self._emit(frame, _Mark.NOTHING)
@@ -358,6 +374,7 @@ class Performance:
     async def _inband_error(self) -> None:
         frames = self._stage.inband_error()
         if frames:
+            await self._show_all()
             await self._finish(frames)
             raise _Broken(Outcome.FAILED)
 

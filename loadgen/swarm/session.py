@@ -28,7 +28,7 @@ from loadgen.net.driver import Wiring
 from loadgen.net.endpoint import resolve
 from loadgen.net.tls import client_context
 from loadgen.persona import Apportionment
-from loadgen.plan import Plan, check_host, load_plan, resolve_identity
+from loadgen.plan import Plan, load_plan, resolve_identity, target_host
 from loadgen.swarm import manifest as manifests
 from loadgen.swarm import stats
 from loadgen.swarm.agent import Agent, Seat
@@ -285,10 +285,7 @@ class Session:
 
 
 def _wiring(plan: Plan, host: str) -> Wiring:
-    try:
-        host = check_host(host)
-    except ValueError as error:
-        raise ConfigError(f"--host: {error}") from None
+    host = target_host(host)
     target, context = plan.target, None
     if host.startswith("https:"):
         context = client_context(verify=target.verify_tls, ca_file=target.ca_file)

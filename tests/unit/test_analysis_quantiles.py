@@ -26,8 +26,8 @@ TEN = list(range(1, 11))
     ("values", "percent", "expected"),
     [
         (TEXTBOOK, 5, 15), (TEXTBOOK, 30, 20), (TEXTBOOK, 40, 20), (TEXTBOOK, 50, 35),
-        (TEXTBOOK, 100, 50), (TEN, 50, 5), (TEN, 90, 9), (TEN, 95, 10), ([7], 50, 7), ([], 50, None),
-        ([1, 2, math.inf], 50, 2), ([1, math.inf, math.inf], 50, math.inf),
+        (TEXTBOOK, 100, 50), (TEN, 50, 5), (TEN, 90, 9), (TEN, 95, 10), ([7], 50, 7),
+        ([], 50, None), ([1, 2, math.inf], 50, 2), ([1, math.inf, math.inf], 50, math.inf),
     ],
 )  # fmt: skip
 def test_nearest_rank_gives_the_known_values(
@@ -61,7 +61,8 @@ def test_percentiles_are_observed_monotone_and_those_of_numpy(
     ordered = ascending(values)
     found = [nearest_rank(ordered, Fraction(percent, 100)) for percent in (low, high)]
     assert found[0] in values
-    assert found[0] is not None and found[1] is not None
+    assert found[0] is not None
+    assert found[1] is not None
     assert found[0] <= found[1] <= max(values)
     assert nearest_rank(ascending(values[::-1]), Fraction(low, 100)) == found[0]
     if len(values) * low % 100:

@@ -62,9 +62,7 @@ def test_a_started_turn_counts_in_exactly_one_way(
 ) -> None:
     found = judged([row(**facts)], clock, within_s)
     counted = {
-        name
-        for name in ("met", "missed", "undecided", "recovered")
-        if getattr(found, name) == 1
+        name for name in ("met", "missed", "undecided", "recovered") if getattr(found, name) == 1
     }
     assert counted == ({tally} - {"nothing"})
 

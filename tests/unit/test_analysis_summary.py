@@ -32,7 +32,7 @@ FINE = many(200)
     ("rows", "facts", "data", "verdict", "code", "because"),
     [
         (FINE, {}, {}, "PASS", 0, "visible progress within 2 s: 100 %"),
-        (many(200, first_progress_ms=2500.0), {}, {}, "FAIL", 3, "visible progress within 2 s: 0 %"),
+        (many(200, first_progress_ms=2500.0), {}, {}, "FAIL", 3, "visible progress within 2 s: 0"),
         (FINE + many(9, outcome="failed"), {}, {}, "FAIL", 3, "failures: 4.3 %"),
         (FINE, {"interrupted": True}, {}, "INCONCLUSIVE", 130, "the run was interrupted"),
         (FINE, {"ended_at": None}, {}, "INCONCLUSIVE", 6, "the run has no end in its manifest"),
@@ -47,7 +47,7 @@ FINE = many(200)
         (FINE + many(3, outcome="failed", cause="generator_fault"), {}, {}, "INVALID", 5,
          "the generator spoilt 1.5 % of 203 turns, allowed 1 %"),
         (FINE + many(3, first_answer_ms=9999.0), {}, {}, "INVALID", 5, "3 have impossible times"),
-        (FINE + many(1, outcome="novel"), {}, {}, "INVALID", 5, "this version does not know (novel)"),
+        (FINE + many(1, outcome="novel"), {}, {}, "INVALID", 5, "version does not know (novel)"),
     ],
 )  # fmt: skip
 def test_the_verdict_its_exit_code_and_its_first_reason(

@@ -1,0 +1,138 @@
+"""One turn, watched: what ``loadgen probe`` does.
+
+The same brain and body as in a load test, with a persona that answers at once and a dialect that
+tells what it hears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+from loadgen import dialects
+from loadgen.clock import now_ns
+from loadgen.conversation import Conversation, Labels
+from loadgen.dialects.contract import Ask, Decoder, Dialect, Identity, Reply
+from loadgen.events import Event, Prompt, PromptKind
+from loadgen.net.driver import Driver, Wiring
+from loadgen.net.endpoint import resolve
+from loadgen.net.tls import client_context
+from loadgen.persona import ReplyPlan
+from loadgen.plan import Deadlines, IdentityPlan, Reconnect, resolve_identity
+from loadgen.turn import TurnRecord
+from loadgen.wire.frame import AnyFrame, Request
+
+Watcher = Callable[[int, Event], None]
+"""Called with (monotonic ns, event) for each event as it is decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What to ask, and whom; ``reply`` answers prompts, else the first option or ``2024`` does."""
+
+    host: str
+    question: str
+    dialect: str
+    route: str | None = None
+    identity: IdentityPlan = field(default_factory=IdentityPlan)
+    reply: str | None = None
+    timeout_s: float = 120.0
+    insecure: bool = False
+
+
+def run(probe: Probe, watch: Watcher) -> TurnRecord:
+    """Ask once and give the record.  Raises ConfigError and TargetError for unusable arguments."""
+    context = client_context(verify=not probe.insecure) if probe.host.startswith("https:") else None
+    wiring = Wiring(resolve(probe.host, context))
+    dialect = dialects.create(probe.dialect, probe.route, wiring.endpoint.origin)
+    limits = Deadlines(turn_s=probe.timeout_s, first_event_s=probe.timeout_s)
+    conversation = Conversation(
+        _Watched(dialect, watch),
+        resolve_identity(probe.identity, 0, dialect.wire),
+        limits,
+        Reconnect(),
+        _Prompt(probe.reply),
+        Random(),
+        Labels("probe", "probe", "probe", "probe"),
+        uuid4().hex,
+        keep_answers=True,
+    )
+    driver = Driver(wiring, conversation, lambda record: None)
+    try:
+        return driver.ask(uuid4().hex, probe.question)
+    finally:
+        driver.close()
+
+
+class _Prompt:
+    """Replies at once."""
+
+    def __init__(self, reply: str | None) -> None:
+        self._reply = reply
+
+    def patience_ns(self) -> int | None:
+        return None
+
+    def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
+        value = self._reply
+        if value is None:
+            choice = prompt.kind is not PromptKind.TEXT and prompt.options
+            value = prompt.options[0].value if choice else "2024"
+        return ReplyPlan(0, value)
+
+
+class _Watched:
+    """A dialect that tells its events."""
+
+    def __init__(self, dialect: Dialect, watch: Watcher) -> None:
+        self._dialect = dialect
+        self._watch = watch
+        self.name, self.wire, self.route = dialect.name, dialect.wire, dialect.route
+
+    def upgrade(self, identity: Identity, resume: str | None) -> Request:
+        return self._dialect.upgrade(identity, resume)
+
+    def login(self, identity: Identity) -> str | None:
+        return self._dialect.login(identity)
+
+    def ask(self, ask: Ask, identity: Identity) -> Request | str:
+        return self._dialect.ask(ask, identity)
+
+    def reply(self, reply: Reply, ask: Ask, identity: Identity) -> Request | str:
+        return self._dialect.reply(reply, ask, identity)
+
+    def replied(self, status: int, body: str) -> Event:
+        event = self._dialect.replied(status, body)
+        self._watch(now_ns(), event)
+        return event
+
+    def decoder(self) -> Decoder:
+        return _WatchedDecoder(self._dialect.decoder(), self._watch)
+
+
+class _WatchedDecoder:
+    def __init__(self, decoder: Decoder, watch: Watcher) -> None:
+        self._decoder = decoder
+        self._watch = watch
+
+    def begin(self, turn: str) -> None:
+        self._decoder.begin(turn)
+
+    def __call__(self, frame: AnyFrame) -> tuple[Event, ...]:
+        at = now_ns()
+        events = self._decoder(frame)
+        for event in events:
+            self._watch(at, event)
+        return events
+
+
+def describe(event: Event) -> tuple[str, str]:
+    """Name and one-line text of an event, for people."""
+    fields: dict[str, Any] = {
+        name: getattr(event, name) for name in getattr(event, "__dataclass_fields__", ())
+    }
+    words = [f"{value}" for value in fields.values() if value not in (None, "", ())]
+    return type(event).__name__, " ".join(words).replace("\n", " ")

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic import crowd, folder, manifest, row
+
+from loadgen.analysis import frame
+from loadgen.analysis.summary import summarise
+from loadgen.journal import RunData, read_run
+from loadgen.report import charts
+from loadgen.report.page import render, write_report
+
+MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)><a href='//evil'>x</a>"
+
+
+class Page(HTMLParser):
+    """What a browser would make of the page, as far as the tests ask."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.cells: list[list[str]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+        if tag == "tr":
+            self.cells.append([])
+        if tag in ("td", "th"):
+            self.cells[-1].append("")
+        self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if "script" in self._open:
+            facts, text = self.scripts[-1]
+            self.scripts[-1] = (facts, text + data)
+        elif "style" not in self._open:
+            self.text += data
+            if "td" in self._open and "small" not in self._open:
+                self.cells[-1][-1] += data
+
+
+def run_of(rows: list[dict[str, Any]], **facts: Any) -> RunData:
+    return RunData(Path(), manifest(**facts), rows)
+
+
+def page_of(run: RunData) -> Page:
+    return Page(render(run, summarise(run)))
+
+
+@pytest.fixture(scope="module")
+def ordinary() -> RunData:
+    return run_of(crowd(60, 30.0))
+
+
+def test_the_page_is_one_file_that_fetches_nothing(ordinary: RunData, tmp_path: Path) -> None:
+    path = write_report(ordinary, summarise(ordinary), tmp_path)
+    assert [item.name for item in tmp_path.iterdir()] == ["report.html"]
+    page = Page(path.read_text(encoding="utf-8"))
+    fetched = {name: value for name, value in page.attributes if name in ("src", "href", "action")}
+    assert all(value.startswith(("#", "data:")) for value in fetched.values())
+    assert not {"img", "iframe", "object", "form"} & set(page.tags)
+    assert path.stat().st_size < 6_000_000
+
+
+def test_only_the_scripts_that_the_policy_names_can_run(ordinary: RunData) -> None:
+    page = page_of(ordinary)
+    (policy,) = [value for _, value in page.attributes if value.startswith("default-src")]
+    running = [text for facts, text in page.scripts if facts.get("type") != "application/json"]
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in running
+    ]
+    assert re.findall(r"'sha256-[^']+'", policy) == hashes
+    assert len(hashes) == 2
+    assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
+
+
+def test_each_chart_has_its_data_and_each_data_its_chart(ordinary: RunData) -> None:
+    page = page_of(ordinary)
+    wanted = [value for name, value in page.attributes if name == "data-figure"]
+    given = {
+        facts["id"]: json.loads(text)
+        for facts, text in page.scripts
+        if facts.get("type") == "application/json"
+    }
+    assert sorted(wanted) == sorted(given) == ["figure-ecdf", "figure-timeline", "figure-waterfall"]
+    assert all(figure["data"] for figure in given.values())
+
+
+def test_the_verdict_comes_first_and_every_reason_is_there() -> None:
+    run = run_of(crowd(60, 30.0, slow=30), lost_workers=["w2"])
+    text = page_of(run).text.replace("\u00a0", " ")
+    summary = summarise(run)
+    assert summary["verdict"] == "INVALID"
+    assert text.index("INVALID") < text.index(summary["headline"]) < text.index("How long")
+    for reason in summary["reasons"]:
+        assert reason in text or reason.partition(": ")[2] in text
+
+
+def test_markup_in_any_text_of_a_server_is_shown_and_not_obeyed() -> None:
+    rows = crowd(20, 10.0)
+    for number, turn in enumerate(rows[:8]):
+        turn.update(
+            user=MARKUP, conversation=MARKUP, scenario=MARKUP, dialect=MARKUP, route=MARKUP,
+            outcome="failed", cause=MARKUP, detail=f"{MARKUP} {number}", turn=f"{MARKUP}{number}",
+            ended_ms=90_000.0 + number, first_progress_kind=MARKUP,
+        )  # fmt: skip
+    named = {"scenario": MARKUP, "run": MARKUP, "name": MARKUP, "target": {"host": MARKUP}}
+    hostile = run_of(rows, **named, versions={MARKUP: MARKUP}, lost_workers=[MARKUP])
+    plain, marked = page_of(run_of(crowd(20, 10.0))), page_of(hostile)
+    assert set(marked.tags) == set(plain.tags)
+    assert marked.tags.count("script") == plain.tags.count("script")
+    assert not [name for name, _ in marked.attributes if name.startswith("on")]
+    assert MARKUP in marked.text
+    for facts, text in marked.scripts:
+        if facts.get("type") == "application/json":
+            assert "<" not in text
+            assert not re.search(r"<(?!br>|extra>|/extra>)", json.dumps(json.loads(text)))
+
+
+def test_the_milestone_table_shows_the_values_of_the_summary() -> None:
+    rows = [
+        row(str(n), first_progress_ms=700.0 + n, ended_ms=9000.0 + 10 * n, last_answer_ms=None)
+        for n in range(100)
+    ]
+    cells = [[text.strip() for text in line] for line in page_of(run_of(rows)).cells]
+    assert ["", "100", "0", "749.0", "789.0", "794.0", "798.0", "799.0", "ms"] in cells
+    assert ["", "100", "0", "9.49", "9.89", "9.94", "9.98", "9.99", "s"] in cells
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[], [row(outcome="dropped", started_mono_ns=0)], [row(outcome="cut_off", ended_ms=0.0)],
+     [row(first_progress_ms=None, first_answer_ms=None, outcome="failed")],
+     [row(worker="unknown", started_at="")]],
+    ids=["no turn", "dropped only", "cut off at once", "failed only", "no time axis"],
+)  # fmt: skip
+def test_a_run_with_next_to_nothing_in_it_still_has_a_page(rows: list[dict[str, Any]]) -> None:
+    run = run_of(rows, plan={}, workers=None, started_at=None, load=None, target=None)
+    assert "Why IN" in page_of(run).text
+
+
+def test_a_run_without_a_manifest_still_has_a_page(tmp_path: Path) -> None:
+    made = folder(tmp_path, crowd(5, 10.0))
+    (made / "manifest.json").unlink()
+    assert "the manifest cannot be read" in page_of(read_run(made)).text
+
+
+def test_a_value_that_no_interval_backs_says_how_many_turns_one_takes() -> None:
+    text = page_of(run_of([row(str(n)) for n in range(50)])).text
+    assert "needs n 368" in text
+
+
+@pytest.mark.parametrize("size", [1, 2, 1999, 2000, 2001, 1_000_000])
+def test_thinning_keeps_the_extremes_and_bounds_the_points(size: int) -> None:
+    kept = charts.thinned(size)
+    assert (kept[0], kept[-1]) == (0, size - 1)
+    assert len(kept) == min(size, charts.POINTS)
+
+
+@pytest.mark.case("D-68")
+def test_many_turns_make_no_large_charts() -> None:
+    second = 1_000_000_000
+    rows = [
+        row(str(n), started_mono_ns=5_000 * second + n * second // 50, ended_ms=9000.0 + n % 977)
+        for n in range(6000)
+    ]
+    run = run_of(rows)
+    for figure in (
+        charts.ecdf(frame.turns(run), summarise(run)),
+        charts.timeline(frame.turns(run)),
+    ):
+        assert max(len(trace.x) for trace in figure.data) <= charts.POINTS
+    in_flight = charts.timeline(frame.turns(run)).data[0].y
+    assert max(in_flight) == summarise(run)["peak_in_flight"]
+
+
+def test_the_distribution_has_a_line_for_each_clock_and_a_mark_for_each_target(
+    ordinary: RunData,
+) -> None:
+    figure = charts.ecdf(frame.turns(ordinary), summarise(ordinary))
+    named = [trace.name for trace in figure.data if trace.mode == "lines"]
+    assert named == ["visible progress", "first progress", "first answer", "completion"]
+    assert [trace.x[0] for trace in figure.data if trace.mode == "markers"] == [2.0, 20.0]
+    assert all(trace.y[-1] == 100 for trace in figure.data if trace.mode == "lines")
+
+
+def test_the_waterfall_shows_the_ten_slowest_and_what_they_waited_for() -> None:
+    pause = [{"kind": "text", "paused_ms": 1000.0, "resumed_ms": 3000.0, "replied": True}]
+    rows = [row(str(n), ended_ms=9000.0 + n, prompts=pause) for n in range(15)]
+    figure = charts.waterfall(summarise(run_of(rows)))
+    phases = {trace.name: trace for trace in figure.data}
+    assert set(phases) == {"setup", "queueing", "working", "answering", "human pause"}
+    assert set(phases["human pause"].y) == {str(place) for place in range(1, 11)}
+    assert set(phases["human pause"].x) == {2.0}
