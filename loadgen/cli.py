@@ -86,7 +86,7 @@ def export(run: str, results: Path, kind: str, out: Path | None) -> int:
             write(data, stream)
             stream.flush()
     except BrokenPipeError:
-        raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         raise LoadgenError(f"{out or 'stdout'}: cannot write: {error.strerror}") from error
     return ExitCode.PASS
@@ -171,9 +171,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except click.Abort:
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.PASS
     return int(code or 0)
 
 

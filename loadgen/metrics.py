@@ -70,7 +70,7 @@ TITLES = {
     Clock.TTFP_INTENDED: "first progress, from the intended start",
     Clock.TTFA_INTENDED: "first answer, from the intended start",
     Clock.TTC_INTENDED: "completion, from the intended start",
-    Clock.MAX_GAP: "longest silence",
+    Clock.MAX_GAP: "longest gap between answer chunks",
     Clock.SETUP: "setup",
     Clock.LAG: "start lag",
     Clock.WALL: "wall time",
@@ -80,6 +80,10 @@ TITLES = {
     Clock.RESUME: "resume after a reply",
     Clock.RECOVERY: "recovery after a lost connection",
 }
+
+
+STAMP_SLACK_MS = 1.0
+"""How far the kernel's stamp of an arrival may lie before our own stamp of the write it answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ def happenings(row: Row) -> Iterator[Happening]:
 
 
 def impossible(row: Row) -> str | None:
-    """The first milestone that lies before STARTED or after ENDED, or None.
+    """What lies before STARTED or after ENDED, or ended before it began; None is as it should be.
 
     Such a row is a bug of the generator, not data (method: intended <= start <= first <= ended).
     """
@@ -199,6 +203,9 @@ def impossible(row: Row) -> str | None:
         at = row.get(f"{name}_ms")
         if at is not None and not 0 <= at <= end:
             return name
+    for item in happenings(row):
+        if item.value_ms is not None and item.value_ms < -STAMP_SLACK_MS:
+            return item.clock.value
     return None
 
 

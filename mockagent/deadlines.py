@@ -12,6 +12,7 @@ import asyncio
 import ctypes
 import os
 import sys
+from collections.abc import Awaitable
 from heapq import heappop, heappush
 from itertools import count
 
@@ -29,22 +30,21 @@ class Deadlines:
         self._order = count()
         self._alarm: _TimerFd | _LoopTimer | None = None
 
-    async def until(self, due_ns: int) -> None:
-        """Return at ``due_ns`` or as soon after as possible; at least one round of the loop passes,
-        so that a turn that is late does not keep the others from theirs.
+    def until(self, due_ns: int) -> Awaitable[None]:
+        """To be awaited at once: over at ``due_ns`` or as soon after as possible.  At least one
+        round of the loop passes, so that a turn that is late does not keep the others from theirs.
         """
         if due_ns <= now_ns():
-            await asyncio.sleep(0)
-            return
+            return asyncio.sleep(0)
         loop = asyncio.get_running_loop()
         if self._alarm is None:
             self._alarm = _alarm(loop, self)
-        future = loop.create_future()
+        future: asyncio.Future[None] = loop.create_future()
         entry = (due_ns, next(self._order), future)
         heappush(self._waiting, entry)
         if self._waiting[0] is entry:
             self._alarm.set(due_ns)
-        await future
+        return future
 
     def ring(self) -> None:
         """Wake all whose time has come, and set the alarm for the next one."""

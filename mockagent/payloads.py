@@ -11,7 +11,10 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
+
+from loadgen.clock import NS_PER_S
 
 _OPTIONS: dict[str, Any] = {
     "model": None,
@@ -81,7 +84,7 @@ def chunks_text(chunks: Sequence[Written]) -> str:
     said = ", ".join(
         f"ChatResponseChunk(id={chunk.id!r}, choices=[ChatResponseChunkChoice(finish_reason=None, "
         f"index=0, delta=ChoiceDelta(content={chunk.text!r}, role=None, tool_calls=None))], "
-        f"created={_moment(chunk.wall_ns)!r}, model='unknown-model', "
+        f"created={_moment(chunk.wall_ns)}, model='unknown-model', "
         "object='chat.completion.chunk', system_fingerprint=None, service_tier=None, usage=None)"
         for chunk in chunks
     )
@@ -93,7 +96,7 @@ def response_text(answer: Written) -> str:
     words = len(answer.text.split())
     return (
         f"id={answer.id!r} object='chat.completion' model='unknown-model' "
-        f"created={_moment(answer.wall_ns)!r} choices=[ChatResponseChoice(finish_reason='stop', "
+        f"created={_moment(answer.wall_ns)} choices=[ChatResponseChoice(finish_reason='stop', "
         f"index=0, message=ChoiceMessage(content={answer.text!r}, "
         "role=<UserMessageContentRoleType.ASSISTANT: 'assistant'>))] "
         f"usage=Usage(prompt_tokens=0, completion_tokens={words}, total_tokens={words}) "
@@ -119,9 +122,18 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _moment(wall_ns: int) -> datetime:
-    seconds, rest = divmod(wall_ns, 1_000_000_000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1_000)
+def _moment(wall_ns: int) -> str:
+    """The ``repr`` of a datetime, which leaves out trailing zeros."""
+    second, rest = divmod(wall_ns, NS_PER_S)
+    micros = rest // 1_000
+    if micros:
+        return f"datetime.datetime({_second(second)}, {micros}, tzinfo=datetime.timezone.utc)"
+    return repr(datetime.fromtimestamp(second, UTC))
+
+
+@lru_cache(maxsize=64)
+def _second(second: int) -> str:
+    return ", ".join(str(part) for part in datetime.fromtimestamp(second, UTC).timetuple()[:6])
 
 
 def _message_text(message: Mapping[str, Any]) -> str:

@@ -146,6 +146,7 @@ class Performance:
         self._hold_until = 0
         self._burst = part.faults.burst
         self._break = part.faults.breaking(stage.websocket)
+        self._plain = not (self._burst or self._break or part.faults.hold_ms)
         self._asides: list[tuple[int, Callable[[], Awaitable[None]]]] = []
 
     async def run(self) -> Outcome:
@@ -212,16 +213,20 @@ class Performance:
         return None
 
     async def _pause(self, ms: float) -> None:
-        await self._show_all()
+        if self._waiting is not None:
+            await self._show_chunk()
+        if self._steps:
+            await self._show_steps()
         self._due += int(min(ms, _FOREVER_MS) * NS_PER_MS)
-        await self._until(self._due)
+        if self._asides:
+            await self._do_asides(self._due)
+        await self._deadlines.until(self._due)
 
-    async def _until(self, due_ns: int) -> None:
+    async def _do_asides(self, due_ns: int) -> None:
         while self._asides and self._asides[0][0] <= due_ns:
             at_ns, aside = self._asides.pop(0)
             await self._deadlines.until(at_ns)
             await aside()
-        await self._deadlines.until(due_ns)
 
     def _step(self, step: Step, mark: _Mark) -> None:
         """Queue a step.
@@ -237,13 +242,19 @@ class Performance:
         written = Written(new_id(), text, wall_ns())
         self._written.append(written)
         if self._part.form is Form.STREAM:
-            await self._show_chunk()
+            if self._waiting is not None:
+                await self._show_chunk()
             self._waiting = written
 
     async def _show_chunk(self) -> None:
         written, self._waiting = self._waiting, None
-        if written is not None:
-            await self._answer(written)
+        if written is None:
+            return
+        if self._plain:
+            await self._stage.send((self._stage.chunk(written),))
+            self._stamp(_Mark.ANSWER, now_ns())
+            return
+        await self._answer(written)
 
     async def _show_steps(self) -> None:
         while self._steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import socket
@@ -53,6 +54,8 @@ def serve(
     # uvicorn sends itself the signal again after its end; this is what then receives it.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: collections that walk it would stall all streams
     Server(config, agent, ready).run(sockets=[listener])
 
 

@@ -51,7 +51,7 @@ def summarise(run: RunData) -> Json:
         "exit_code": int(conclusion.exit_code),
         "headline": conclusion.headline,
         "reasons": list(conclusion.reasons),
-        "notes": _notes(run, table),
+        "notes": _notes(run, table, items),
         "turns": _turns(table),
         "quantiles": {"rule": "nearest-rank", "confidence": CONFIDENCE},
         "metrics": _metrics(frame.plain(table), items),
@@ -93,10 +93,11 @@ def _identity(run: RunData, asked: pd.DataFrame) -> Json:
     }
 
 
-def _notes(run: RunData, table: pd.DataFrame) -> list[str]:
+def _notes(run: RunData, table: pd.DataFrame, items: pd.DataFrame) -> list[str]:
     """What a careful reader wants to know although it decides nothing."""
     asked, done = table[table["asked"]], table[frame.completed(table)]
     by_user_clock = int((asked["stamp"] == "user").sum())
+    negative = items.loc[items["value_ms"] < 0, "value_ms"]
     counted = (
         (len(table) - len(asked), "arrivals found no free analyst and were dropped"),
         (int(done["ttfp_ms"].isna().sum()), "completed turns showed no progress before the answer"),
@@ -110,6 +111,11 @@ def _notes(run: RunData, table: pd.DataFrame) -> list[str]:
         ),
         (run.torn_lines, "torn journal lines were skipped"),
         (by_user_clock, "turns were stamped by the user-space clock, not by the kernel"),
+        (
+            len(negative),
+            "answers were stamped before the write they answer, by at most "
+            + numerals.duration(None if negative.empty else -float(negative.min())),
+        ),
     )
     return [f"{numerals.count(number)} {text}" for number, text in counted if number]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from uuid import UUID
+from uuid import uuid4
 
 from loadgen import dialects
 from loadgen.clock import NS_PER_S
@@ -31,7 +31,10 @@ class Seat:
 
 
 class Agent:
-    """An analyst of ``group``.  ``seed`` repeats its choices."""
+    """An analyst of ``group``.
+
+    ``seed`` repeats its choices, but not its ids: a server may still know those of an earlier run.
+    """
 
     def __init__(
         self, plan: Plan, group: Group, questions: tuple[str, ...], seat: Seat, seed: str
@@ -50,7 +53,7 @@ class Agent:
             self.persona,
             Random(f"{seed}/network"),
             Labels(f"{seat.worker}/{seat.number}", plan.name, seat.worker, group.name),
-            self._new_id(),
+            uuid4().hex,
             keep_answers=plan.keep_answers,
         )
         self._driver = Driver(seat.wiring, conversation, seat.sink, seat.interrupted)
@@ -66,11 +69,11 @@ class Agent:
         connection is sometimes lost, as the plan says.
         """
         if self.turns and self.turns % self._plan.human.turns_per_conversation == 0:
-            self._driver.conversation.restart(self._new_id())
+            self._driver.conversation.restart(uuid4().hex)
         if self.turns and self.persona.drops_between_turns():
             self._driver.drop()
         self.turns += 1
-        turn = self._new_id()
+        turn = uuid4().hex
         text, tag = script_question(question, self._plan.script, turn[:12], self._rng)
         return self._driver.ask(turn, text, tag=tag, scheduled_ns=scheduled_ns)
 
@@ -86,6 +89,3 @@ class Agent:
     def close(self) -> None:
         """The analyst leaves."""
         self._driver.close()
-
-    def _new_id(self) -> str:
-        return UUID(int=self._rng.getrandbits(128), version=4).hex

@@ -45,7 +45,10 @@ _ATTRIBUTE = "loadgen_session"
 
 @dataclass(slots=True)
 class Run:
-    """The run under way, as one process sees it; ``manifest`` is empty on a worker."""
+    """The run under way, as one process sees it; ``manifest`` is empty on a worker.
+
+    ``workers`` is how many deal out analysts' numbers, so that no two analysts share one.
+    """
 
     folder: Path
     plan: Plan
@@ -55,6 +58,7 @@ class Run:
     journal: Journal
     manifest: dict[str, Any]
     deal: Apportionment
+    workers: int = 1
     seats: int = 0
 
 
@@ -114,16 +118,15 @@ class Session:
         run = self._run
         if run is None:
             raise GeneratorError("an analyst was spawned while no run is under way")
-        number = run.seats
+        number = run.seats * run.workers + self._index()
         run.seats += 1
         group = run.plan.analysts[run.deal.next()]
         seat = Seat(number, self.label, run.wiring, self._record, self._interrupted_outcome)
-        return Agent(
-            run.plan, group, run.questions, seat, f"{run.plan.seed}/{self._index()}/{number}"
-        )
+        return Agent(run.plan, group, run.questions, seat, f"{run.plan.seed}/{number}")
 
     def _index(self) -> int:
-        return int(getattr(self._runner, "worker_index", 0) or 0)
+        """This worker's number, from 0."""
+        return max(0, int(getattr(self._runner, "worker_index", 0)))
 
     def _interrupted_outcome(self) -> Outcome:
         """A killed analyst: the run is over, or the crowd was made smaller."""
@@ -219,6 +222,7 @@ class Session:
             "plan": run.plan.model_dump(mode="json"),
             "questions": list(run.questions),
             "host": run.host,
+            "workers": max(1, len(self._runner.clients)) if self._master else 1,
         }
 
     def _take_up(self, announced: dict[str, Any]) -> None:
@@ -235,7 +239,8 @@ class Session:
             _log.error("this worker cannot take part in the run: %s", error)
             return
         questions = tuple(announced["questions"])
-        self._run = Run(folder, plan, questions, host, wiring, journal, {}, _deal(plan))
+        workers = announced["workers"]
+        self._run = Run(folder, plan, questions, host, wiring, journal, {}, _deal(plan), workers)
 
     def _add_rows(self, rows: list[dict[str, Any]]) -> None:
         if self._run is not None:

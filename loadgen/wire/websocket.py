@@ -116,11 +116,7 @@ class SocketLink:
         if self._ended:
             return []
         self._protocol.receive_eof()
-        found = self._frames()
-        if not self._ended:
-            self._ended = True
-            found.append(Close(_ABNORMAL, ""))
-        return found
+        return self._frames()
 
     def close(self, code: int = 1000, reason: str = "") -> None:
         """Queue a close frame.  The peer's answer to it is the last frame; until then its messages

@@ -155,6 +155,16 @@ def test_the_summary_on_disk_is_the_summary(tmp_path: Path) -> None:
     assert [target["clock"] for target in found["slo"]] == [t["clock"] for t in PLAN["slo"]]
 
 
+def test_a_stamp_before_the_write_it_answers_is_said_and_not_clamped() -> None:
+    early = [{"kind": "text", "paused_ms": 100.0, "resumed_ms": 200.0, "replied": True,
+              "next_event_ms": 199.943}]  # fmt: skip
+    found = summary_of([*FINE, row("early", prompts=early)])
+    assert found["metrics"]["resume"]["p50"]["value_ms"] == -0.057
+    assert (
+        "1 answers were stamped before the write they answer, by at most 0.057 ms" in found["notes"]
+    )
+
+
 def test_errors_are_grouped_and_their_texts_counted() -> None:
     rows = [
         row(str(n), outcome="failed", cause="agent_error", detail=f"text {n % 7}" + "x" * 500)

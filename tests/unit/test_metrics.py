@@ -144,6 +144,8 @@ def test_connections_logins_replies_and_losses_are_counted_one_by_one() -> None:
         ({"first_byte_ms": -1.0}, "first_byte"),
         ({"scheduled_ms": 5.0}, "scheduled"),
         ({"ended_ms": -3.0}, "first_byte"),
+        ({"prompts": [prompt(100, 200, next_event_ms=199.9)]}, None),
+        ({"prompts": [prompt(100, 200, next_event_ms=190)]}, "resume"),
     ],
 )
 def test_times_that_cannot_be_are_named(facts: dict[str, Any], name: str | None) -> None:

@@ -1,0 +1,1 @@
+"""Benchmarks of the generator against itself and others: ``python -m tests.bench``."""

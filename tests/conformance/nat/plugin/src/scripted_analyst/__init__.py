@@ -1,0 +1,1 @@
+"""A NeMo Agent Toolkit workflow without a model: the question says what it does."""

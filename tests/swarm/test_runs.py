@@ -1,0 +1,163 @@
+"""Whole runs by real locust processes: nothing is lost, counted twice or misreported."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Swarm
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def turns_in_csv(path: Path) -> int:
+    with path.open() as file:
+        return sum(
+            int(row["Request Count"]) for row in csv.DictReader(file) if row["Name"] == "completion"
+        )
+
+
+def turns_in_html(path: Path) -> int:
+    found = re.search(r"<b>([^<]+)</b> turns", path.read_text())
+    assert found, "the report does not say how many turns were started"
+    return int(re.sub(r"\D", "", found[1]))
+
+
+def check_union(swarm: Swarm, truth: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    rows = swarm.rows()
+    assert set(rows) == {line["id"] for line in truth}
+    assert len(truth) == len(rows), "the mock saw a turn twice"
+    for copies in rows.values():
+        assert all(copy == copies[0] for copy in copies)
+    return rows
+
+
+@pytest.mark.case("D-31")
+def test_two_processes_lose_and_double_nothing(swarm: Swarm, mock_agent: Any) -> None:
+    agent = mock_agent("--seed", "3")
+    done = swarm.run(
+        "--host", agent.url, "--headless", "-u", "50", "-r", "25", "-t", "8s",
+        "--processes", "2", "--csv", "locust",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "asyncio" not in done.stderr
+    assert "Traceback" not in done.stderr
+    rows = check_union(swarm, agent.truth())
+    summary = swarm.summary()
+    assert summary["verdict"] == "PASS"
+    outcomes = Counter(copies[0]["outcome"] for copies in rows.values())
+    assert summary["turns"]["started"] == sum(outcomes.values()) == len(rows)
+    assert {k: v for k, v in summary["turns"]["by_outcome"].items() if v} == dict(outcomes)
+    assert turns_in_csv(swarm.folder / "locust_stats.csv") == len(rows)
+    assert turns_in_html(swarm.run_folder() / "report.html") == len(rows)
+    users = {copies[0]["user"] for copies in rows.values()}
+    numbers = Counter(user.rpartition("/")[2] for user in users)
+    assert len(users) == 50
+    assert max(numbers.values()) == 1, "two analysts share a number, and so an identity"
+    dialects = Counter(
+        copies[0]["analyst_group"] for copies in rows.values() if copies[0]["number"] == 1
+    )
+    assert set(dialects) == {"browser", "desk"}
+    assert any("recovered" in copies[0] for copies in rows.values())
+    assert json.loads((swarm.run_folder() / "manifest.json").read_text())["load"]["users"] == 50
+
+
+def test_a_master_with_two_workers_of_their_own(
+    swarm: Swarm, start: Start, mock_agent: Any, free_port: int
+) -> None:
+    agent = mock_agent()
+    port = str(free_port)
+    master = start(
+        "--master", "--master-bind-host", "127.0.0.1", "--master-bind-port", port,
+        "--expect-workers", "2", "--headless", "-u", "20", "-r", "20", "-t", "5s",
+        "--host", agent.url,
+    )  # fmt: skip
+    # On another machine a worker has no plan: the master's is what counts.
+    elsewhere = ("--plan", "nowhere.toml", "--results", "worker-results")
+    workers = [
+        start("--worker", "--master-host", "127.0.0.1", "--master-port", port, *elsewhere)
+        for _ in range(2)
+    ]
+    said, _ = master.communicate(timeout=60)
+    assert master.returncode == 0, said
+    for worker in workers:
+        worker.communicate(timeout=20)
+    check_union(swarm, agent.truth())
+    assert len(json.loads((swarm.run_folder() / "manifest.json").read_text())["workers"]) == 2
+
+
+@pytest.mark.case("D-61")
+def test_a_killed_worker_loses_no_finished_turn_and_the_run_is_invalid(
+    swarm: Swarm, start: Start, mock_agent: Any
+) -> None:
+    agent = mock_agent()
+    master = start(
+        "--headless", "-u", "20", "-r", "20", "-t", "8s", "--processes", "2", "--host", agent.url
+    )  # fmt: skip
+    victim = wait_for_worker(master.pid, swarm)
+    os.kill(victim, signal.SIGKILL)
+    said, _ = master.communicate(timeout=60)
+    assert master.returncode == 5, said
+    finished = {line["id"] for line in agent.truth() if line["outcome"] == "completed"}
+    assert finished <= set(swarm.rows())
+    summary = swarm.summary()
+    assert summary["verdict"] == "INVALID"
+    assert any("worker" in reason and "lost" in reason for reason in summary["reasons"]), summary[
+        "reasons"
+    ]
+
+
+def wait_for_worker(master: int, swarm: Swarm) -> int:
+    """The pid of a worker that has written some turns."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        children = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+        for pid in map(int, children):
+            for link in Path(f"/proc/{pid}/fd").iterdir():
+                try:
+                    target = Path(os.readlink(link))
+                except OSError:
+                    continue
+                ours = target.name.startswith("turns-") and "master" not in target.name
+                if ours and target.exists() and target.read_text().count("\n") >= 5:
+                    return pid
+        time.sleep(0.1)
+    raise AssertionError("no worker wrote a turn")
+
+
+def test_a_stock_cap_of_eight_misses_the_target(swarm: Swarm) -> None:
+    swarm.plan.write_text(swarm.plan.read_text().replace("within_s = 2.0", "within_s = 0.3"))
+    done = swarm.run(
+        "--headless", "-u", "40", "-r", "40", "-t", "5s", "--mock-args", "--slots 4"
+    )  # fmt: skip
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "bundled mock agent" in done.stderr
+    assert swarm.summary()["verdict"] == "FAIL"
+
+
+def test_an_interrupted_run_is_concluded_and_says_so(
+    swarm: Swarm, start: Start, mock_agent: Any
+) -> None:
+    agent = mock_agent()
+    locust = start("--headless", "-u", "10", "-r", "10", "-t", "60s", "--host", agent.url)
+    deadline = time.monotonic() + 30
+    while len(agent.truth()) < 10 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    locust.send_signal(signal.SIGINT)
+    said, _ = locust.communicate(timeout=30)
+    assert locust.returncode == 130, said
+    check_union(swarm, agent.truth())
+    assert (swarm.run_folder() / "report.html").exists()
+    outcomes = {copies[0]["outcome"] for copies in swarm.rows().values()}
+    assert outcomes <= {"completed", "cut_off"}
