@@ -30,6 +30,11 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Drop:
+    """Drop the connection at once, as a network loss would look, if it still stands."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reconnect:
     """Drop the connection if there is one and open another.
 
@@ -48,4 +53,4 @@ class Finish:
     keep: bool
 
 
-Command = Send | Post | Wait | Reconnect | Finish
+Command = Send | Post | Wait | Drop | Reconnect | Finish

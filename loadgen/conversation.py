@@ -8,7 +8,7 @@ Obligations of the owner:
 - after every call, carry out `take_commands` in order while `has_commands`;
 - call `flushed` once all bytes of a `Send` or `Post` have been handed to the kernel;
 - keep one timer, at the earliest `Wait`, and call `tick` when it fires;
-- after `Reconnect`, forget the old connection: nothing of it may be fed in any more.
+- after `Drop` and `Reconnect`, forget the old connection: nothing of it may be fed in any more.
 
 Legal moves are the table `MOVES`.  An illegal one is the generator's fault and raises
 `GeneratorError`; what a peer or the network does is never an exception.
@@ -23,7 +23,7 @@ from random import Random
 from typing import Any, Protocol
 
 from loadgen.clock import NS_PER_S
-from loadgen.commands import Command, Finish, Post, Reconnect, Send, Wait
+from loadgen.commands import Command, Drop, Finish, Post, Reconnect, Send, Wait
 from loadgen.dialects.contract import Ask, Decoder, Dialect, Identity, Reply, Wire
 from loadgen.errors import GeneratorError
 from loadgen.events import (
@@ -41,7 +41,7 @@ from loadgen.events import (
 )
 from loadgen.openturn import OpenTurn
 from loadgen.persona import ReplyPlan
-from loadgen.plan import Deadlines, seconds_ns
+from loadgen.plan import REDACTED, Deadlines, seconds_ns
 from loadgen.plan import Reconnect as ReconnectPlan
 from loadgen.turn import Cause, LossRecord, Milestone, Outcome, Timeline, TurnRecord
 from loadgen.wire.frame import AnyFrame
@@ -74,7 +74,12 @@ MOVES: dict[Phase, frozenset[Phase]] = {
 }
 """Legal transitions; every phase may also stay where it is."""
 
+_LISTENING = frozenset({_WAITING, _WORKING, _HUMAN, _RESUMING})
+"""The question is out and the connection usable: what is said now is said to this turn."""
+
 _DETAIL_LIMIT = 500
+_TELLING = 8
+"""So many first characters of a secret tell it: a server's words may be cut in its middle."""
 
 
 class Habits(Protocol):
@@ -188,9 +193,11 @@ class Conversation:
         """TCP and TLS stand; on a socket the handshake follows, and `Opened` comes from the
         dialect.
         """
+        if self._turn is None or self.phase is not Phase.CONNECTING:
+            return
         if self._is_socket:
             self._decoder = self.dialect.decoder()
-        elif self._turn is not None:
+        else:
             self._opened(self._turn, at_ns)
 
     def connect_failed(self, at_ns: int, cause: Cause, detail: str) -> None:
@@ -206,11 +213,16 @@ class Conversation:
                 call(self._turn, at_ns)
 
     def receive(self, frames: Sequence[AnyFrame], at_ns: int, size: int, kernel: bool) -> None:
-        """Frames that one read of ``size`` bytes gave; ``kernel``: the stamp is the kernel's."""
-        turn = self._turn
+        """Frames that one read of ``size`` bytes gave; ``kernel``: the stamp is the kernel's.
+
+        What arrived before the question was asked is no answer to it, even if it is read later.
+        """
+        turn, decode = self._turn, self._decoder
         if turn is not None:
+            if at_ns < turn.asked_ns:
+                self._receive_early(turn, frames, at_ns)
+                return
             turn.read(at_ns, size, kernel)
-        decode = self._decoder
         if decode is None:
             return
         burst = 0
@@ -233,11 +245,8 @@ class Conversation:
         if turn is None:
             if self._is_socket and self._idle_loss is None:
                 self._idle_loss = LossRecord(at_ns, "idle")
-        elif not self._is_socket and not answered and not turn.retried:
-            turn.retried = True
-            turn.asked = False
-            turn.note("stale_connection")
-            self._connect(turn, at_ns, resume=False)
+        elif not answered and self.phase is Phase.WAITING and not turn.retried:
+            self._ask_anew(turn, at_ns)
         else:
             self._lose(turn, at_ns, Lost("connection closed"))
 
@@ -253,10 +262,18 @@ class Conversation:
             turn.failure = turn.failure or event
 
     def post_failed(self, at_ns: int, cause: Cause, detail: str) -> None:
-        """The reply could not be delivered: nobody will answer this prompt, so the turn ends."""
-        if self._turn is not None:
-            words = f"reply not delivered: {detail}"
-            self._finish(self._turn, at_ns, Outcome.FAILED, cause, words)
+        """The reply could not be delivered: nobody will answer this prompt, so the turn ends.
+
+        Unless the agent has gone on since: then only the acknowledgement is lost.
+        """
+        turn = self._turn
+        if turn is None:
+            return
+        if turn.replying is not None and turn.replying.next_event_ns is not None:
+            turn.note("reply_unacknowledged")
+            return
+        words = f"reply not delivered: {detail}"
+        self._finish(turn, at_ns, Outcome.FAILED, cause, words)
 
     # what time does
 
@@ -307,7 +324,7 @@ class Conversation:
     def _opened(self, turn: OpenTurn, at_ns: int) -> None:
         if turn.connection is not None:
             turn.connection.connected_ns = at_ns
-        if not turn.asked:
+        if not turn.asked_ns:
             turn.record.timeline.mark(Milestone.CONNECTED, at_ns)
         login = self.dialect.login(self.identity) if self._is_socket else None
         if login is None:
@@ -321,12 +338,33 @@ class Conversation:
     def _usable(self, turn: OpenTurn, at_ns: int) -> None:
         """Connected and, where needed, logged in: ask, or wait for the turn to come back."""
         self._ready = self._is_socket
-        if turn.asked:
+        if turn.asked_ns:
             if self._decoder is not None:
                 self._decoder.begin(turn.ask.turn)
             self._enter(Phase.RESUMING, at_ns)
         else:
             self._send_question(turn, at_ns)
+
+    def _ask_anew(self, turn: OpenTurn, at_ns: int) -> None:
+        """The question went to a connection that was already dead: put it on a fresh one."""
+        turn.retry()
+        self._connect(turn, at_ns, resume=False)
+
+    def _receive_early(self, turn: OpenTurn, frames: Sequence[AnyFrame], at_ns: int) -> None:
+        """Read during the turn, but here before its question: strays, and perhaps a socket's end.
+
+        A socket that had ended by then never carried the question.
+        """
+        lost: Lost | None = None
+        for frame in frames:
+            for event in self._decoder(frame) if self._decoder is not None else ():
+                if isinstance(event, Lost):
+                    lost = event
+                else:
+                    self._strays += 1
+        if lost is not None and self.phase is Phase.WAITING:
+            turn.record.losses.append(LossRecord(at_ns, "idle", code=lost.code))
+            self._ask_anew(turn, turn.asked_ns)
 
     def _send_question(self, turn: OpenTurn, at_ns: int) -> None:
         if not self._is_socket:
@@ -334,8 +372,7 @@ class Conversation:
         if self._decoder is None:
             raise GeneratorError("a question was sent before the connection was open")
         self._decoder.begin(turn.ask.turn)
-        turn.asked = True
-        turn.last_event_ns = at_ns
+        turn.asked_ns = turn.last_event_ns = at_ns
         self._unflushed.append(_question_written)
         self._commands.append(Send(self.dialect.ask(turn.ask, self.identity)))
         self._enter(Phase.WAITING, at_ns)
@@ -346,18 +383,19 @@ class Conversation:
             self._no_connection(turn, at_ns, cause, lost.detail or "connection closed")
         elif self.phase is not Phase.BACKING_OFF:
             turn.lose(at_ns, lost.code)
-            resumable = self._is_socket and turn.failure is None
+            resumable = self._is_socket and turn.failure is None and lost.cause is None
             if lost.cause is Cause.AUTH_REJECTED:
                 self._finish(turn, at_ns, Outcome.REFUSED, lost.cause, lost.detail)
             elif not resumable or self._reconnect.policy == "none":
-                self._finish(turn, at_ns, Outcome.INCOMPLETE, Cause.STREAM_CUT, lost.detail)
+                cause = lost.cause or Cause.STREAM_CUT
+                self._finish(turn, at_ns, Outcome.INCOMPLETE, cause, lost.detail)
             else:
                 self._back_off(turn, at_ns, lost.detail)
 
     def _no_connection(self, turn: OpenTurn, at_ns: int, cause: Cause, detail: str) -> None:
         if turn.connection is not None:
             turn.connection.failure = cause.value
-        if not turn.asked:
+        if not turn.asked_ns:
             self._finish(turn, at_ns, Outcome.REFUSED, cause, detail)
         elif cause is Cause.AUTH_REJECTED:
             self._finish(turn, at_ns, Outcome.INCOMPLETE, cause, detail)
@@ -375,6 +413,8 @@ class Conversation:
             delay = self._rng.uniform(0, min(plan.cap_s, plan.base_s * 2.0**self._attempt))
         self._attempt += 1
         self._ready = False
+        self._decoder = None
+        self._commands.append(Drop())
         self._resume_at_ns = at_ns + seconds_ns(delay)
         self._enter(Phase.BACKING_OFF, at_ns)
 
@@ -393,7 +433,7 @@ class Conversation:
         else:
             if turn.connection is not None:
                 turn.connection.authenticated_ns = at_ns
-            if not turn.asked:
+            if not turn.asked_ns:
                 turn.record.timeline.mark(Milestone.AUTHENTICATED, at_ns)
             self._usable(turn, at_ns)
 
@@ -417,7 +457,7 @@ class Conversation:
         if turn is None:
             return
         if event.kind is PromptKind.NOTIFICATION:
-            turn.note("notification")
+            turn.notify(at_ns)
             return
         deliveries = turn.ask_human(event, at_ns)
         turn.reply_plan = self._habits.reply(event, deliveries)
@@ -442,10 +482,13 @@ class Conversation:
             self._strays += 1
         elif self.phase in (Phase.CONNECTING, Phase.LOGGING_IN):
             self._no_connection(turn, at_ns, event.cause, event.detail)
+        elif event.cause is Cause.EMPTY_ANSWER and turn.record.chunks:
+            # The decoder of a resumed socket did not see what was said on the old one.
+            self._on_completed(Completed(), at_ns)
         else:
             turn.failure = turn.failure or event
             if not event.final:
-                turn.hear(at_ns)
+                self._listening(at_ns)
             elif event.cause is Cause.STREAM_CUT:
                 turn.lose(at_ns, None)
                 self._fail(turn, at_ns, turn.failure, keep=False)
@@ -472,16 +515,14 @@ class Conversation:
 
     def _listening(self, at_ns: int) -> OpenTurn | None:
         """The turn, which showed a sign of life; None when none is listening: a stray event."""
-        turn = self._turn
-        if turn is None or not turn.asked:
+        turn, phase = self._turn, self.phase
+        if turn is None or not (phase is _WORKING or phase in _LISTENING):
             self._strays += 1
             return None
-        if self.phase is Phase.WAITING or self.phase is Phase.RESUMING:
+        turn.hear(at_ns)
+        if phase is _WAITING or phase is _RESUMING:
             self._attempt = 0
-            turn.hear(at_ns)
-            self._enter(Phase.WORKING, at_ns)
-        else:
-            turn.hear(at_ns)
+            self._enter(_WORKING, at_ns)
         return turn
 
     # deadlines
@@ -510,20 +551,22 @@ class Conversation:
         limit = seconds_ns(self._deadlines.turn_s)
         if turn.patience_ns is not None:
             limit = min(limit, turn.patience_ns)
-        return turn.started_ns + turn.paused_total_ns + limit
+        return turn.started_ns + turn.paused_until_ns(self._entered_ns) + limit
 
     def _give_up(self, turn: OpenTurn, now_ns: int) -> None:
         patience, limit = turn.patience_ns, self._deadlines.turn_s
-        if turn.failure is not None:
-            self._fail(turn, now_ns, turn.failure, keep=False)
-        elif patience is not None and patience < seconds_ns(limit):
+        if turn.failure is None and patience is not None and patience < seconds_ns(limit):
             detail = f"the analyst left after {patience / NS_PER_S:.4g} s"
             self._finish(turn, now_ns, Outcome.ABANDONED, Cause.PATIENCE, detail)
         else:
             self._stall(turn, now_ns, f"no end within turn_s = {limit:g} s")
 
     def _stall(self, turn: OpenTurn, now_ns: int, detail: str) -> None:
-        self._finish(turn, now_ns, Outcome.TIMED_OUT, Cause.STALLED, detail)
+        """Nothing more will come; a failure that was heard of says why."""
+        if turn.failure is not None:
+            self._fail(turn, now_ns, turn.failure, keep=False)
+        else:
+            self._finish(turn, now_ns, Outcome.TIMED_OUT, Cause.STALLED, detail)
 
     def _connect_overdue(self, turn: OpenTurn, now_ns: int) -> None:
         detail = f"no connection within connect_s = {self._deadlines.connect_s:g} s"
@@ -538,10 +581,7 @@ class Conversation:
         self._stall(turn, now_ns, f"no event within first_event_s = {limit:g} s")
 
     def _silence_overdue(self, turn: OpenTurn, now_ns: int) -> None:
-        if turn.failure is not None:
-            self._fail(turn, now_ns, turn.failure, keep=False)
-        else:
-            self._stall(turn, now_ns, f"silent for silence_s = {self._deadlines.silence_s:g} s")
+        self._stall(turn, now_ns, f"silent for silence_s = {self._deadlines.silence_s:g} s")
 
     def _resume_overdue(self, turn: OpenTurn, now_ns: int) -> None:
         limit = self._deadlines.resume_s
@@ -563,6 +603,7 @@ class Conversation:
         outbound = self.dialect.reply(Reply(prompt, plan.value), turn.ask, self.identity)
         self._unflushed.append(OpenTurn.reply_written)
         self._commands.append(Send(outbound) if isinstance(outbound, str) else Post(outbound))
+        turn.replying = None
         turn.last_event_ns = now_ns
         self._enter(Phase.WORKING, now_ns)
 
@@ -595,7 +636,7 @@ class Conversation:
 
     def _redacted(self, text: str) -> str:
         for secret in self.identity.secrets:
-            text = text.replace(secret, "[redacted]")
+            text = _without(text, secret)
         return text
 
     def _new_record(self, turn: str, at_ns: int, scheduled_ns: int) -> TurnRecord:
@@ -630,6 +671,17 @@ class Conversation:
         due = self.due_ns()
         if due is not None:
             self._commands.append(Wait(due))
+
+
+def _without(text: str, secret: str) -> str:
+    """``text`` with a mark in place of ``secret``, or of as much of it as a cut has left."""
+    head, parts, begin = secret[:_TELLING], [], 0
+    while head and (at := text.find(head, begin)) >= 0:
+        parts.append(text[begin:at])
+        begin = at + len(head)
+        while begin < len(text) and text[begin] == secret[begin - at : begin - at + 1]:
+            begin += 1
+    return REDACTED.join([*parts, text[begin:]])
 
 
 def _question_written(turn: OpenTurn, at_ns: int) -> None:

@@ -6,7 +6,7 @@ Only bookkeeping: what is to be done about it is the conversation's business.
 from __future__ import annotations
 
 from loadgen.dialects.contract import Ask
-from loadgen.events import Failed, Prompt
+from loadgen.events import Failed, Prompt, PromptKind
 from loadgen.persona import ReplyPlan
 from loadgen.turn import (
     Cause,
@@ -26,8 +26,9 @@ _FIRST_ANSWER, _LAST_ANSWER = Milestone.FIRST_ANSWER, Milestone.LAST_ANSWER
 class OpenTurn:
     """The turn under way; all times in monotonic ns.
 
-    ``asked``: the question is out, so what arrives belongs to this turn.  ``failure``: the first
-    failure heard of, which decides the outcome when the terminal frame comes.
+    ``asked_ns``: when the question was put, 0 before; what arrives from then on belongs to this
+    turn.  ``failure``: the first failure heard of, which decides the outcome when the terminal
+    frame comes.  ``replying``: the prompt whose reply was written last, until the next is begun.
     """
 
     __slots__ = (
@@ -36,7 +37,7 @@ class OpenTurn:
         "_parts",
         "_user_reads",
         "ask",
-        "asked",
+        "asked_ns",
         "connection",
         "failure",
         "last_event_ns",
@@ -55,7 +56,7 @@ class OpenTurn:
         self.ask = ask
         self.record = record
         self.patience_ns = patience_ns
-        self.asked = False
+        self.asked_ns = 0
         self.retried = False
         self.failure: Failed | None = None
         self.last_event_ns = 0
@@ -70,6 +71,7 @@ class OpenTurn:
         self._deliveries = 0
         self._parts: list[str] = []
         self._user_reads = 0
+        self._gap_from_ns = 0  # the answer chunk before, unless the analyst paused since
 
     @property
     def started_ns(self) -> int:
@@ -93,6 +95,13 @@ class OpenTurn:
         self.connection = ConnectionRecord(at_ns, resumes=resumes)
         self.record.connections.append(self.connection)
 
+    def retry(self) -> None:
+        """The question went nowhere: it will be put again, and only then counts as sent."""
+        self.retried = True
+        self.asked_ns = 0
+        self._at[Milestone.SENT] = 0
+        self.note("stale_connection")
+
     def lose(self, at_ns: int, code: int | None) -> None:
         """The connection is gone in mid-turn; a human pause ends with it."""
         if self.loss is None:
@@ -100,6 +109,7 @@ class OpenTurn:
             self.loss = LossRecord(at_ns, "prompt" if pausing else "turn", code=code)
             self.record.losses.append(self.loss)
         self.end_pause(at_ns)
+        self.pause = None
 
     # reading
 
@@ -110,7 +120,7 @@ class OpenTurn:
         record.bytes += size
         if not kernel:
             self._user_reads += 1
-        if self.asked and not self._at[Milestone.FIRST_BYTE]:
+        if self.asked_ns and not self._at[Milestone.FIRST_BYTE]:
             self._at[Milestone.FIRST_BYTE] = at_ns
 
     def burst(self, size: int) -> None:
@@ -130,8 +140,10 @@ class OpenTurn:
         if self.loss is not None:
             self.loss.recovered_ns = at_ns
             self.loss = None
-        if self.pause is not None and self.pause.replied:
-            self.pause.next_event_ns = at_ns
+        pause = self.pause
+        # What the kernel had before the reply left is read after it, but does not come of it.
+        if pause is not None and pause.replied and at_ns >= (pause.resumed_ns or 0):
+            pause.next_event_ns = at_ns
             self.pause = self.prompt = None
 
     def first_step(self, at_ns: int) -> None:
@@ -150,21 +162,29 @@ class OpenTurn:
     def chunk(self, text: str, at_ns: int) -> None:
         """Answer text."""
         at, record = self._at, self.record
-        previous = at[_LAST_ANSWER]
-        if previous:
-            gap = at_ns - previous
+        if self._gap_from_ns:
+            gap = at_ns - self._gap_from_ns
             if record.max_gap_ns is None or gap > record.max_gap_ns:
                 record.max_gap_ns = gap
-        else:
+        elif not at[_FIRST_ANSWER]:
             at[_FIRST_ANSWER] = at_ns
-        at[_LAST_ANSWER] = at_ns
+        at[_LAST_ANSWER] = self._gap_from_ns = at_ns
         record.chunks += 1
         self._parts.append(text)
 
     # prompts
 
+    def notify(self, at_ns: int) -> None:
+        """The agent shows something that wants no reply: visible, but no pause."""
+        self.record.prompts.append(PromptRecord(PromptKind.NOTIFICATION.value, at_ns))
+
     def ask_human(self, prompt: Prompt, at_ns: int) -> int:
-        """A prompt is open; gives how many times it has been delivered."""
+        """A prompt is open; gives how many times it has been delivered.
+
+        One that was open is superseded: the analyst turns to the new one.
+        """
+        self.end_pause(at_ns)
+        self._gap_from_ns = 0
         again = self.prompt is not None
         self._deliveries = self._deliveries + 1 if again else 1
         self.prompt = prompt
@@ -191,6 +211,13 @@ class OpenTurn:
         if not pause.replied:
             self.pause = None
 
+    def paused_until_ns(self, at_ns: int) -> int:
+        """How long the analyst has held the turn up, counting to ``at_ns`` if it still does."""
+        pause = self.pause
+        if pause is None or pause.resumed_ns is not None:
+            return self.paused_total_ns
+        return self.paused_total_ns + at_ns - pause.paused_ns
+
     # the end
 
     def foreign_tag(self) -> str | None:
@@ -206,7 +233,7 @@ class OpenTurn:
         record = self.record
         record.timeline.mark(Milestone.ENDED, at_ns)
         record.outcome, record.cause, record.detail = outcome, cause, detail
-        record.stamp = "user" if self._user_reads else "kernel"
+        record.stamp = "kernel" if record.reads and not self._user_reads else "user"
         record.answer_chars = sum(map(len, self._parts))
         return record
 

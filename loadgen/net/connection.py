@@ -278,6 +278,7 @@ class Connection:
     def _writable(self) -> None:
         if self._socket is None:
             return
+        at_ns = now_ns()
         try:
             sent = self._socket.send(self._out)
         except BlockingIOError:
@@ -289,7 +290,7 @@ class Connection:
         del self._out[:sent]
         if not self._out:
             self._unwatch_write()
-            self._owner.flushed(now_ns())
+            self._owner.flushed(at_ns)
 
     def _watch_write(self, callback: Callable[[], None]) -> None:
         assert self._socket is not None

@@ -82,9 +82,11 @@ class _Stream:
 
     def send(self, outbound: Request | str) -> None:
         self.link.send(outbound)
+        # Before the write: the peer's answer may be stamped before the call returns.
+        at_ns = now_ns()
         self.pump()
         if not self.connection.unsent:
-            self._conversation.flushed(now_ns())
+            self._conversation.flushed(at_ns)
 
     def pump(self) -> None:
         """Write what the codec has to say: a handshake, a message, a pong."""

@@ -100,9 +100,10 @@ class Poster:
         if self._connection is None or self._link is None or self._request is None:
             return
         self._link.send(self._request)
+        written_ns = now_ns()
         self._connection.write(self._link.data_to_send())
         if not self._connection.unsent:
-            self.flushed(now_ns())
+            self.flushed(written_ns)
 
     def _take(self, frames: list[AnyFrame], at_ns: int) -> None:
         for frame in frames:

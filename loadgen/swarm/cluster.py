@@ -21,6 +21,11 @@ _RUN, _DONE, _ROWS = "loadgen-run", "loadgen-done", "loadgen_rows"
 _GRACE_S = 10.0
 
 
+def worker_label(index: int) -> str:
+    """What worker number ``index`` is called in records, journals and reports."""
+    return f"worker-{max(0, index)}"
+
+
 class MasterSide:
     """What the master does: announce, collect rows, wait for the workers' ends.
 
@@ -38,7 +43,7 @@ class MasterSide:
         self._runner = runner
         self._announcement = announcement
         self._on_rows = on_rows
-        self._known: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, dict[str, Any]] = {}  # by Locust's client id
         self._done: set[str] = set()
         environment.events.worker_report.add_listener(self._report)
         environment.events.worker_connect.add_listener(self._connect)
@@ -49,14 +54,14 @@ class MasterSide:
         self._known.clear()
         self._done.clear()
         for client in self._runner.clients.all:
-            self._known[client.id] = {"worker": client.id}
+            self._expect(client.id)
         self._runner.send_message(_RUN, self._announcement())
 
     def finish(self, drain_s: float) -> tuple[list[dict[str, Any]], list[str]]:
         """Wait until every worker has stopped its analysts and sent its last rows.
 
-        Gives the workers' anchors and the ids of those that were lost.  Locust's own ``quit`` tells
-        the workers only after it has called us, and then leaves them half a second: too little for
+        Gives the workers' anchors and the names of those that were lost.  Locust's own ``quit``
+        tells the workers only after it has called us, and leaves them half a second: too little for
         turns to drain, so a worker that still has analysts is told here.
         """
         for client in self._runner.clients.all:
@@ -65,8 +70,13 @@ class MasterSide:
         deadline = now_ns() + round((drain_s + _GRACE_S) * NS_PER_S)
         while self._running() and now_ns() < deadline:
             gevent.sleep(0.05)
-        lost = sorted(set(self._known) - self._done)
-        return [self._known[worker] for worker in sorted(self._known)], lost
+        lost = [self._known[client]["worker"] for client in sorted(set(self._known) - self._done)]
+        return sorted(self._known.values(), key=lambda anchor: str(anchor["worker"])), sorted(lost)
+
+    def _expect(self, client_id: str) -> None:
+        index = self._runner.get_worker_index(client_id)  # type: ignore[no-untyped-call]  # Locust
+        label = worker_label(index)
+        self._known.setdefault(client_id, {"worker": label})
 
     def _running(self) -> set[str]:
         missing = {
@@ -79,7 +89,7 @@ class MasterSide:
     def _connect(self, client_id: str, **_: Any) -> None:
         running = self._announcement()
         if running is not None:
-            self._known.setdefault(client_id, {"worker": client_id})
+            self._expect(client_id)
             self._runner.send_message(_RUN, running, client_id)
 
     def _report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
@@ -89,7 +99,7 @@ class MasterSide:
 
     def _worker_done(self, environment: Any, msg: Any, **_: Any) -> None:
         self._on_rows(msg.data["rows"])
-        self._known[msg.node_id] = msg.data["anchor"] | {"worker": msg.node_id}
+        self._known[msg.node_id] = msg.data["anchor"]
         self._done.add(msg.node_id)
 
 

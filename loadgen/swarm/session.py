@@ -33,7 +33,7 @@ from loadgen.swarm import manifest as manifests
 from loadgen.swarm import stats
 from loadgen.swarm.agent import Agent, Seat
 from loadgen.swarm.bundled import BundledMock
-from loadgen.swarm.cluster import MasterSide, WorkerSide
+from loadgen.swarm.cluster import MasterSide, WorkerSide, worker_label
 from loadgen.swarm.options import add_options
 from loadgen.swarm.preflight import check_target
 from loadgen.turn import Outcome, TurnRecord
@@ -99,7 +99,7 @@ class Session:
         self._concluded.set()
         self._master: MasterSide | None = None
         self._worker: WorkerSide | None = None
-        self.label = "local" if not isinstance(runner, WorkerRunner) else runner.client_id
+        self.label = "local"
         on = environment.events
         if isinstance(runner, WorkerRunner):
             self._worker = WorkerSide(environment, runner, self._take_up)
@@ -231,6 +231,7 @@ class Session:
         if self._run is not None and self._run.folder == folder:
             return
         plan, host = Plan.model_validate(announced["plan"]), announced["host"]
+        self.label = worker_label(self._index())
         try:
             folder.mkdir(parents=True, exist_ok=True)
             wiring = _wiring(plan, host)

@@ -28,7 +28,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import orjson
 import uvloop
-from websockets.frames import OP_CLOSE, OP_TEXT, Close
+from websockets.frames import Close, Opcode
 from websockets.frames import Frame as WsFrame
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
@@ -113,14 +113,14 @@ class Stage:
         self._order = count()
         self._deadlines = Deadlines()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._playing = False
+        self._playing: object | None = None
 
     def begin(self, turn: Turn, at_ns: int) -> None:
         """Play ``turn`` from now on."""
         number = next(self._order)
         turn.due_ns = at_ns + int(turn.interval_ns * (number * _GOLDEN % 1))
         heappush(self._heap, (turn.due_ns, number, turn))
-        if not self._playing or self._heap[0][2] is turn:
+        if self._playing is None or self._heap[0][2] is turn:
             task = asyncio.get_running_loop().create_task(self._play())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -244,11 +244,11 @@ class Door(asyncio.Protocol):
         for event in socket.events_received():
             if isinstance(event, Request):
                 socket.send_response(socket.accept(event))
-            elif event.opcode is OP_TEXT:
+            elif event.opcode is Opcode.TEXT:
                 message = orjson.loads(bytes(event.data))
                 text = message["content"]["messages"][-1]["content"][0]["text"]
                 self._begin(message["id"], text, at_ns)
-            elif event.opcode is OP_CLOSE:
+            elif event.opcode is Opcode.CLOSE:
                 socket.send_close(int(Close.parse(bytes(event.data)).code))
         for out in socket.data_to_send():
             if out:
@@ -284,7 +284,7 @@ def _chunked(body: bytes) -> bytes:
 
 
 def _message(text: str) -> bytes:
-    return WsFrame(OP_TEXT, text.encode()).serialize(mask=False)
+    return WsFrame(Opcode.TEXT, text.encode()).serialize(mask=False)
 
 
 async def _serve() -> None:

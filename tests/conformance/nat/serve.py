@@ -100,10 +100,8 @@ def main() -> None:
     except InstallError as error:
         sys.exit(f"serve.py: {error}")
     if not options.install:
-        with tempfile.TemporaryDirectory() as scratch:  # the toolkit drops a .tmp where it runs
-            subprocess.run(
-                command(nat, options.port, options.config), cwd=scratch, check=False
-            )
+        os.chdir(environment())  # the toolkit drops a .tmp where it runs
+        os.execv(nat, command(nat, options.port, options.config))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,121 @@
+"""What one run of a contender showed, beside what the server really did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from loadgen.analysis.quantiles import ascending, nearest_rank
+from loadgen.clock import NS_PER_MS, NS_PER_S
+from loadgen.journal import read_run
+from tests.bench.meter import Order
+from tests.bench.process import BenchFailure
+
+_ENDING_NS = 20 * NS_PER_MS
+"""Turns that the server ended so shortly before the window's end need not be known to the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One turn as a client saw it, in monotonic ns."""
+
+    id: str
+    events: int
+    first_answer_ns: int
+    ended_ns: int
+    ok: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Nearest-rank percentiles of ``n`` magnitudes, in ms; None of none."""
+
+    n: int
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The window of one run.
+
+    ``offered``: events a second that the server wrote; ``nominal``: streams times rate.
+    ``error``: arrival of the first answers as the client has it, against the server's write of
+    them.  ``finished``: share of the turns ended by the server that the client had ended, too.
+    ``wrong``: turns that failed or lacked events.  ``lag_p99_ms``: how late the client's own timers
+    were; ``late_p99_ms``: how late the server's writes were against its schedule.
+    """
+
+    us_per_event: float
+    cpu: float
+    offered: float
+    nominal: float
+    error: Spread
+    finished: float
+    wrong: int
+    lag_p99_ms: float | None
+    late_p99_ms: float
+
+
+def spread(values_ns: Sequence[float]) -> Spread:
+    """Percentiles of the magnitudes of ``values_ns``."""
+    ordered = ascending([abs(value) / NS_PER_MS for value in values_ns])
+    p50, p95, p99, top = (nearest_rank(ordered, Fraction(p, 100)) for p in (50, 95, 99, 100))
+    return Spread(int(ordered.size), p50, p95, p99, top)
+
+
+def judge(
+    order: Order,
+    taken: Mapping[str, Any],
+    sent: Mapping[str, Any],
+    turns: Sequence[Seen],
+    truths: Mapping[str, Mapping[str, Any]],
+) -> Reading:
+    """The reading ``taken`` by the client's meter, beside ``sent`` and ``truths`` of the server.
+
+    :raises BenchFailure: nothing was sent, or no first answer can be compared.
+    """
+    low, high = taken["from_ns"], taken["to_ns"]
+    took, events = high - low, sent["events"]
+    inside = [turn for turn in turns if low <= turn.first_answer_ns <= high and turn.id in truths]
+    if not events or not inside:
+        raise BenchFailure(f"no turn of {order.streams} streams can be measured")
+    ended = [id_ for id_, row in truths.items() if low <= row["ended_ns"] <= high - _ENDING_NS]
+    known = {turn.id for turn in turns if turn.ended_ns <= high}
+    return Reading(
+        us_per_event=taken["cpu_ns"] / events / 1000,
+        cpu=taken["cpu_ns"] / took,
+        offered=events / took * NS_PER_S,
+        nominal=order.streams * order.rate,
+        error=spread(
+            [turn.first_answer_ns - truths[turn.id]["first_answer_ns"] for turn in inside]
+        ),
+        finished=sum(id_ in known for id_ in ended) / len(ended) if ended else 0.0,
+        wrong=sum(not turn.ok or turn.events != order.events for turn in turns),
+        lag_p99_ms=spread(taken["lags_ns"]).p99,
+        late_p99_ms=sent["late_p99_ns"] / NS_PER_MS,
+    )
+
+
+def journalled(work: Path) -> list[Seen]:
+    """The turns in the journal of the run that lies in ``work``."""
+    [folder] = [path for path in work.iterdir() if path.is_dir()]
+    return [_seen(row) for row in read_run(folder).rows]
+
+
+def instant(row: Mapping[str, Any], milestone: str) -> int:
+    """When ``milestone`` of a journal row happened, in monotonic ns; 0 if it did not."""
+    offset = row.get(f"{milestone}_ms")
+    return 0 if offset is None else round(row["started_mono_ns"] + offset * NS_PER_MS)
+
+
+def _seen(row: Mapping[str, Any]) -> Seen:
+    first, ended = instant(row, "first_answer"), instant(row, "ended")
+    # The synthetic first step is the one event that is neither step nor chunk.
+    events = 1 + row.get("steps", 0) + row.get("chunks", 0)
+    return Seen(row["turn"], events, first, ended, row["outcome"] == "completed")

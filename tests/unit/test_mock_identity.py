@@ -1,0 +1,83 @@
+"""Identity by NAT's rules; ids and texts were seen on a real 1.9.0 server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mockagent.identity import IdentityError, from_connection, from_payload, user_id
+
+ANN = "3339211e-2785-56ff-84da-c3b92c02549d"
+ANN_JWT = "eyJhbGciOiAibm9uZSJ9.eyJzdWIiOiAiYW5uIn0.c2ln"
+NOBODY_JWT = "eyJhbGciOiAibm9uZSJ9.eyJmb28iOiAiYmFyIn0.c2ln"
+BASIC_ANN_PW = "c8650dd7-fa85-5e65-bb1b-e6e298ef2299"
+
+
+def test_a_user_id_is_a_uuid5_of_the_credential() -> None:
+    assert user_id("any-string-at-all") == "7855d810-634f-5509-babc-42d25dc829b7"
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"method": "api_key", "token": "ann"}, ANN),
+        ({"method": "jwt", "token": ANN_JWT}, ANN),
+        ({"method": "jwt", "token": "eyJhbGciOiAibm9uZSJ9.eyJzdWIiOiAiIGFubiAifQ.c2ln"}, ANN),
+        ({"method": "basic", "username": "ann", "password": "pw"}, BASIC_ANN_PW),
+    ],
+)
+def test_the_same_string_is_the_same_user_by_any_method(
+    payload: dict[str, Any], expected: str
+) -> None:
+    assert from_payload(payload) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "session", "expected"),
+    [
+        ({}, "", None),
+        ({}, "ann", ANN),
+        ({"cookie": "a=b; nat-session=ann"}, "", ANN),
+        ({"cookie": "nat-session=ann"}, "bob", ANN),
+        ({"cookie": "nat-session=ann", "authorization": "Bearer bob"}, "", ANN),
+        ({"authorization": "Bearer ann"}, "", ANN),
+        ({"authorization": f"bearer  {ANN_JWT}"}, "", ANN),
+        ({"authorization": "Basic YW5uOnB3"}, "", BASIC_ANN_PW),
+        ({"authorization": "Bearer ann", "x-api-key": "bob"}, "", ANN),
+        ({"authorization": "Digest x", "x-api-key": "ann"}, "", ANN),
+        ({"authorization": "Bearer"}, "", None),
+    ],
+)
+def test_a_connection_is_identified_in_order(
+    headers: dict[str, str], session: str, expected: str | None
+) -> None:
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    assert from_connection(raw, session) == expected
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        ("not-a-jwt", "JWT token is empty or malformed (expected 3 dot-separated parts)"),
+        ("a.b.c", "Failed to decode JWT: Invalid header padding"),
+        ("eyJhbGciOiAibm9uZSJ9.%%%.c2ln", "Failed to decode JWT: Invalid payload padding"),
+        (
+            "eyJhbGciOiAibm9uZSJ9.eyJzdWIiOiAiYW5uIn0.c2l",
+            "Failed to decode JWT: Invalid crypto padding"),
+        ("eyJhbGciOiAibm9uZSJ9.WzFd.c2ln", "Failed to decode JWT: Invalid payload string: must be a json object"),
+        ("bm90anNvbg.bm90anNvbg.c2ln", "Failed to decode JWT: Invalid header string: Expecting value: line 1 column 1 (char 0)"),
+        (NOBODY_JWT, "JWT contains no usable identity claim (sub, email, preferred_username)"),
+        ("eyJhbGciOiAibm9uZSJ9.eyJzdWIiOiA1fQ.c2ln", "JWT contains no usable identity claim (sub, email, preferred_username)"),
+    ],
+)  # fmt: skip
+def test_a_bad_jwt_is_refused_in_nats_words(token: str, said: str) -> None:
+    with pytest.raises(IdentityError) as caught:
+        from_payload({"method": "jwt", "token": token})
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("credential", ["%%%", "YWJj", "OmFiYw=="])
+def test_a_bad_basic_header_is_refused(credential: str) -> None:
+    with pytest.raises(IdentityError, match="Basic auth"):
+        from_connection([(b"authorization", f"Basic {credential}".encode())])
