@@ -72,7 +72,13 @@ def gate(run: str, results: Path) -> int:
 @cli.command()
 @run_argument
 @results_option
-@click.option("--format", "kind", type=click.Choice(["csv", "jsonl"]), required=True)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["csv", "jsonl"]),
+    required=True,
+    help="csv: a column a clock; jsonl: the rows with their clocks.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="File to write; stdout without it.")
 def export(run: str, results: Path, kind: str, out: Path | None) -> int:
     """Write RUN's turns with their derived durations."""
@@ -113,7 +119,13 @@ def dialects() -> int:
 @click.option("--token-env", help="Environment variable that holds the credential.")
 @click.option("--username", help="User of the method basic.")
 @click.option("--reply", help="Answer to prompts. Default: the first option, or 2024.")
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=120.0, show_default=True)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=120.0,
+    show_default=True,
+    help="Seconds until the turn is given up.",
+)
 @click.option("--insecure", is_flag=True, help="Accept any TLS certificate.")
 @click.option("--json", "as_json", is_flag=True, help="Print the turn's record as JSON.")
 def probe(

@@ -34,6 +34,7 @@ class OpenTurn:
     __slots__ = (
         "_at",
         "_deliveries",
+        "_gap_from_ns",
         "_parts",
         "_user_reads",
         "ask",

@@ -11,12 +11,20 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from loadgen.clock import NS_PER_S
 from loadgen.dialects.contract import Identity, Wire
@@ -217,16 +225,15 @@ class Plan(Section):
     failure_budget: Share | None = None
     keep_answers: bool = False
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if sum(group.weight for group in self.analysts) <= 0:
-            raise ValueError(
-                "analysts: the weights sum to nothing; give at least one group a weight"
-            )
-        names = [group.name for group in self.analysts]
+    @field_validator("analysts")
+    @classmethod
+    def _check(cls, analysts: tuple[Group, ...]) -> tuple[Group, ...]:
+        if sum(group.weight for group in analysts) <= 0:
+            raise ValueError("the weights sum to nothing; give at least one group a weight")
+        names = [group.name for group in analysts]
         if len(set(names)) != len(names):
-            raise ValueError(f"analysts: group names must differ, got {', '.join(names)}")
-        return self
+            raise ValueError(f"group names must differ, got {', '.join(names)}")
+        return analysts
 
     @property
     def hash(self) -> str:
@@ -253,11 +260,14 @@ def check_host(host: str) -> str:
     """``host`` without a trailing slash, or ValueError: http or https, a name, no credentials, no
     query.
     """
-    parts = urlsplit(host)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"host must be http://NAME[:PORT] or https://NAME[:PORT], got {host!r}")
+    try:
+        parts = urlsplit(host)
+    except ValueError as error:
+        raise ValueError(f"host is no URL ({error}); write http://NAME[:PORT]") from None
     if parts.username or parts.password:
         raise ValueError("host must not hold credentials; put them into [analysts.identity]")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"host must be http://NAME[:PORT] or https://NAME[:PORT], got {host!r}")
     if parts.query or parts.fragment:
         raise ValueError("host must not hold a query or a fragment")
     try:
@@ -308,20 +318,22 @@ def parse_plan(
     raw: Mapping[str, Any], source: str, dialects: Mapping[str, object] | None = None
 ) -> Plan:
     """Validate the table ``raw``; ``source`` names it in messages."""
+    mistakes = [] if dialects is None else list(_unknown_dialects(raw.get("analysts"), dialects))
     try:
         plan = Plan.model_validate(raw)
     except ValidationError as error:
-        lines = [f"{source}: {_sentence(item)}" for item in error.errors(include_url=False)]
-        raise ConfigError("\n".join(lines)) from None
-    if dialects is not None:
-        for group in plan.analysts:
-            if group.dialect not in dialects:
-                known = ", ".join(sorted(dialects))
-                raise ConfigError(
-                    f"{source}: analysts.{group.name}.dialect {group.dialect!r} is unknown;"
-                    f" known: {known}"
-                )
+        mistakes = [*map(_sentence, error.errors(include_url=False)), *mistakes]
+    if mistakes:
+        raise ConfigError("\n".join(f"{source}: {mistake}" for mistake in mistakes))
     return plan
+
+
+def _unknown_dialects(analysts: object, dialects: Mapping[str, object]) -> Iterator[str]:
+    for number, group in enumerate(analysts if isinstance(analysts, list) else ()):
+        name = group.get("dialect") if isinstance(group, dict) else None
+        if isinstance(name, str) and name not in dialects:
+            known = ", ".join(sorted(dialects))
+            yield f"analysts.{number}.dialect must be one of {known}, got {name!r}"
 
 
 _LIMIT_WORDS = {
@@ -333,7 +345,7 @@ _LIMIT_WORDS = {
 
 
 def _sentence(item: Any) -> str:
-    where = ".".join(str(part) for part in item["loc"]) or "plan"
+    where = ".".join(str(part) for part in item["loc"])
     kind, given = item["type"], item.get("input")
     if kind == "extra_forbidden":
         return f"{where} is not a key of the plan; check its spelling"
@@ -381,8 +393,8 @@ def resolve_identity(
 
 def _credential(plan: IdentityPlan, number: int, environ: Mapping[str, str]) -> str:
     if plan.template is not None:
-        return plan.template.replace("{n}", str(number))
-    if plan.env is not None:
+        token = plan.template.replace("{n}", str(number))
+    elif plan.env is not None:
         token = environ.get(plan.env, "").strip()
         if not token:
             raise ConfigError(

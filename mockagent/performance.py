@@ -391,7 +391,8 @@ class Performance:
 
     async def _finish(self, frames: Sequence[Any]) -> None:
         await self._end_holding()
-        await self._stage.send(frames)
+        for frame in frames:
+            await self._stage.send((frame,))
         await self._stage.end()
         self._truth.ended_ns = now_ns()
 

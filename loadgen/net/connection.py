@@ -15,7 +15,6 @@ import errno
 import logging
 import os
 import socket
-import ssl
 import struct
 import sys
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from gevent import get_hub, monkey
 
 from loadgen.clock import NS_PER_S, now_ns, wall_ns
 from loadgen.net.endpoint import Endpoint, describe_failure
+from loadgen.net.stamp import arrival_ns
 from loadgen.net.tls import TlsSession
 from loadgen.turn import Cause
 
@@ -67,8 +67,8 @@ class Connection:
     """A client connection to ``endpoint``; opens at once, reports to ``owner``."""
 
     __slots__ = (
-        "_addresses", "_endpoint", "_last_stamp", "_out", "_owner", "_reader", "_socket", "_stamps",
-        "_tls", "_writer", "closed", "connected",
+        "_addresses", "_endpoint", "_last_ns", "_last_stamp", "_out", "_owner", "_reader",
+        "_socket", "_stamps", "_tls", "_writer", "closed", "connected",
     )  # fmt: skip
 
     def __init__(self, endpoint: Endpoint, owner: Owner) -> None:
@@ -82,6 +82,7 @@ class Connection:
         self._out = bytearray()
         self._stamps = False
         self._last_stamp = 0
+        self._last_ns = 0
         self.connected = False
         self.closed = False
 
@@ -107,15 +108,19 @@ class Connection:
         if self.closed:
             return
         self.closed = True
-        for watcher in (self._reader, self._writer):
-            if watcher is not None:
-                watcher.stop()
-                watcher.close()
-        self._reader = self._writer = None
+        if abort and self._socket is not None:
+            linger = struct.pack("ii", 1, 0)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self._release()
+
+    def _release(self) -> None:
+        """Let go of the watchers, then of the socket whose descriptor they watch."""
+        self._unwatch_write()
+        if self._reader is not None:
+            self._reader.stop()
+            self._reader.close()
+            self._reader = None
         if self._socket is not None:
-            if abort:
-                linger = struct.pack("ii", 1, 0)
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             self._socket.close()
             self._socket = None
 
@@ -164,10 +169,7 @@ class Connection:
             self._shake_hands(b"")
 
     def _connect_error(self, error: OSError) -> None:
-        if self._socket is not None:
-            self._unwatch_write()
-            self._socket.close()
-            self._socket = None
+        self._release()
         if self._addresses:
             self._connect_next()
             return
@@ -186,7 +188,8 @@ class Connection:
         self._push(out)
         if self._tls.established:
             self._established(now_ns())
-            self._plain(b"", now_ns(), False)
+            if not self.closed:
+                self._plain(b"", now_ns(), False)
 
     def _established(self, at_ns: int) -> None:
         self.connected = True
@@ -201,21 +204,25 @@ class Connection:
         try:
             if self._stamps:
                 data, ancillary, _, _ = self._socket.recvmsg(_READ_SIZE, _ANCILLARY_SIZE)
-                at_ns = now_ns()
+                wall, at_ns = wall_ns(), now_ns()
                 if ancillary:
                     seconds, rest = _TIMESPEC.unpack(ancillary[0][2])
-                    arrival = at_ns - (wall_ns() - (seconds * NS_PER_S + rest))
-                    if self._last_stamp <= arrival <= at_ns:
-                        self._last_stamp = at_ns = arrival
-                        kernel = True
+                    stamp = seconds * NS_PER_S + rest
+                    arrival = arrival_ns(stamp, self._last_stamp, wall, at_ns)
+                    if arrival is not None:
+                        self._last_stamp, at_ns, kernel = stamp, arrival, True
             else:
-                at_ns = now_ns()
                 data = self._socket.recv(_READ_SIZE)
+                at_ns = now_ns()
         except BlockingIOError:
             return
         except OSError as error:
             self._read_error(now_ns(), error)
             return
+        # The same stamp converted twice differs by the clocks' jitter: time must not run back.
+        if at_ns < self._last_ns:
+            at_ns = self._last_ns
+        self._last_ns = at_ns
         if not data:
             self._over(at_ns)
         elif self._tls is None:
@@ -228,10 +235,7 @@ class Connection:
     def _plain(self, data: bytes, at_ns: int, kernel: bool) -> None:
         """Decrypt and hand on."""
         assert self._tls is not None
-        try:
-            plain, closed = self._tls.decrypt(data)
-        except ssl.SSLError:
-            plain, closed = b"", True
+        plain, closed = self._tls.decrypt(data)
         self._push(self._tls.encrypt(b""))
         if plain:
             self._owner.received(plain, at_ns, kernel)

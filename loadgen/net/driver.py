@@ -6,6 +6,7 @@ hub callbacks.  Nothing here decides what a frame means.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,10 @@ from gevent import get_hub
 from gevent.event import AsyncResult
 
 from loadgen.clock import NS_PER_S, now_ns, utc_text, wall_ns
-from loadgen.commands import Command, Finish, Post, Reconnect, Send, Wait
-from loadgen.conversation import Conversation
+from loadgen.commands import Command, Drop, Finish, Post, Reconnect, Send, Wait
+from loadgen.conversation import Conversation, Phase
 from loadgen.dialects.contract import Wire
+from loadgen.errors import GeneratorError
 from loadgen.net.connection import Connection
 from loadgen.net.endpoint import Endpoint
 from loadgen.net.posting import Poster
@@ -25,6 +27,8 @@ from loadgen.turn import Cause, Outcome, TurnRecord
 from loadgen.wire.frame import Link, Request
 from loadgen.wire.http1 import HttpLink
 from loadgen.wire.websocket import SocketLink
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class _Stream:
         answered = not self.reused or self.link.answered
         frames = self.link.receive_eof()
         if answered and frames:
-            self._conversation.receive(frames, at_ns, 0, True)
+            self._conversation.receive(frames, at_ns, 0, False)
             self._driver.act()
         self._driver.gone(self, at_ns, answered)
 
@@ -79,9 +83,11 @@ class _Stream:
 
     def broken(self, at_ns: int, error: Exception) -> None:
         self._driver.fault(at_ns, error)
+        self._driver.gone(self, at_ns, True)
 
     def send(self, outbound: Request | str) -> None:
-        self.link.send(outbound)
+        placed = self._driver.endpoint.placed
+        self.link.send(outbound if isinstance(outbound, str) else placed(outbound))
         # Before the write: the peer's answer may be stamped before the call returns.
         at_ns = now_ns()
         self.pump()
@@ -116,6 +122,7 @@ class Driver:
         interrupted: Callable[[], Outcome] = lambda: Outcome.CUT_OFF,
     ) -> None:
         self.conversation = conversation
+        self.endpoint = wiring.endpoint
         self._wiring = wiring
         self._sink = sink
         self._interrupted = interrupted
@@ -132,22 +139,15 @@ class Driver:
         self, turn: str, text: str, *, tag: str | None = None, scheduled_ns: int | None = None
     ) -> TurnRecord:
         """Put a question and wait for the record of the turn; a bad turn is a record, not an
-        exception.
+        exception.  Raises GeneratorError while another turn is under way.
         """
+        if self.conversation.phase is not Phase.IDLE:
+            raise GeneratorError(f"turn {turn} was asked while another is under way")
         self._record = None
         self._result = result = AsyncResult()
         at_hand = self._take_kept()
-        self.conversation.ask(
-            turn,
-            text,
-            now_ns(),
-            started_at=utc_text(wall_ns()),
-            scheduled_ns=scheduled_ns,
-            tag=tag,
-            at_hand=at_hand,
-        )
-        self.act()
         try:
+            self._put(turn, text, tag, scheduled_ns, at_hand)
             record: TurnRecord = result.get()
         except BaseException:
             self.conversation.interrupt(now_ns(), self._interrupted(), None, "")
@@ -157,6 +157,27 @@ class Driver:
             raise
         self._sink(record)
         return record
+
+    def _put(
+        self, turn: str, text: str, tag: str | None, scheduled_ns: int | None, at_hand: bool
+    ) -> None:
+        at_ns, started_at = now_ns(), utc_text(wall_ns())
+        try:
+            self.conversation.ask(
+                turn,
+                text,
+                at_ns,
+                started_at=started_at,
+                scheduled_ns=scheduled_ns,
+                tag=tag,
+                at_hand=at_hand,
+            )
+            self.act()
+        except Exception as error:
+            _log.exception("turn %s could not be asked", turn)
+            self.fault(now_ns(), error)
+            if self._record is None:
+                raise
 
     def drop(self) -> bool:
         """Lose the idle connection as a network would; False when there is none."""
@@ -168,7 +189,9 @@ class Driver:
         return True
 
     def close(self) -> None:
-        """The analyst leaves: say goodbye and close."""
+        """The analyst leaves: end the turn if one is under way, say goodbye and close."""
+        self.conversation.interrupt(now_ns(), self._interrupted(), None)
+        self.act()
         self._poster.close()
         if self._stream is not None:
             self._stream.close()
@@ -197,7 +220,8 @@ class Driver:
         stream = self._stream
         if stream is None or self.conversation.dialect.wire is not Wire.HTTP:
             return False
-        if now_ns() - stream.idle_since_ns < seconds_ns(self._wiring.keep_alive_s):
+        idle_ns = now_ns() - stream.idle_since_ns
+        if stream.link.reusable and idle_ns < seconds_ns(self._wiring.keep_alive_s):
             stream.reused = True
             return True
         stream.close()
@@ -206,24 +230,34 @@ class Driver:
 
     def _send(self, command: Command) -> None:
         assert isinstance(command, Send)
-        if self._stream is not None:
+        if self._stream is None:
+            self.conversation.lost(now_ns(), answered=False)
+        else:
             self._stream.send(command.outbound)
 
     def _post(self, command: Command) -> None:
         assert isinstance(command, Post)
         self._poster.post(command.request)
 
+    def _drop(self, command: Command) -> None:
+        assert isinstance(command, Drop)
+        if self._stream is not None:
+            self._stream.close(abort=True)
+            self._stream = None
+
     def _reconnect(self, command: Command) -> None:
         assert isinstance(command, Reconnect)
         if self._stream is not None:
             self._stream.close(abort=True)
-        endpoint = self._wiring.endpoint
+        endpoint = self.endpoint
         link: Link
         if command.upgrade is None:
             link = HttpLink(endpoint.host_header)
         else:
             link = SocketLink(
-                endpoint.socket_uri, command.upgrade, compression=self._wiring.compression
+                endpoint.socket_uri,
+                endpoint.placed(command.upgrade),
+                compression=self._wiring.compression,
             )
         self._stream = _Stream(self, endpoint, link)
         self._stream.connection.open()
@@ -231,6 +265,7 @@ class Driver:
     def _finish(self, command: Command) -> None:
         assert isinstance(command, Finish)
         self._disarm()
+        self._poster.forget()
         self._record = command.record
         stream = self._stream
         if stream is not None:
@@ -239,6 +274,8 @@ class Driver:
             else:
                 stream.close(abort=not command.keep)
                 self._stream = None
+                if command.keep:
+                    self.conversation.lost(now_ns())
         if self._result is not None:
             self._result.set(command.record)
 
@@ -271,6 +308,7 @@ class Driver:
 _ACTIONS: dict[type, Callable[[Driver, Command], None]] = {
     Send: Driver._send,
     Post: Driver._post,
+    Drop: Driver._drop,
     Reconnect: Driver._reconnect,
     Finish: Driver._finish,
     Wait: Driver._wait,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from gevent import socket as gevent_socket
 
 from loadgen.errors import TargetError
 from loadgen.turn import Cause
+from loadgen.wire.frame import Request
 
 CLIENT_RESOURCE_ERRORS = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM, errno.EAGAIN}
@@ -22,7 +23,10 @@ CLIENT_RESOURCE_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A resolved target: ``addresses`` holds (family, socket address), tried in order."""
+    """A resolved target: ``addresses`` holds (family, socket address), tried in order.
+
+    ``base_path`` stands before every path that a dialect asks for: a proxy's prefix.
+    """
 
     origin: str
     host: str
@@ -37,6 +41,12 @@ class Endpoint:
         name = f"[{self.host}]" if ":" in self.host else self.host
         default = 443 if self.tls else 80
         return name if self.port == default else f"{name}:{self.port}"
+
+    def placed(self, request: Request) -> Request:
+        """``request`` under the base path."""
+        if not self.base_path:
+            return request
+        return replace(request, path=self.base_path + request.path)
 
     @property
     def socket_uri(self) -> str:
@@ -53,7 +63,7 @@ def resolve(host: str, tls: ssl.SSLContext | None) -> Endpoint:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         found = gevent_socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise TargetError(
             f"{host}: cannot resolve {name!r}: {error}; check the host name"
         ) from None
@@ -71,8 +81,8 @@ def describe_failure(endpoint: Endpoint, error: OSError) -> tuple[Cause, str]:
         )
         return Cause.CONNECT_FAILED, words
     if isinstance(error, ssl.SSLError):
-        words = f"{where}: TLS failed ({error.reason or error}); does this port speak TLS, or is it http://?"
-        return Cause.CONNECT_FAILED, words
+        words = f"{where}: TLS failed ({error.reason or error})"
+        return Cause.CONNECT_FAILED, f"{words}; does this port speak TLS, or is it http://?"
     if error.errno in CLIENT_RESOURCE_ERRORS:
         words = f"{where}: this machine cannot open another connection ({error.strerror})"
         return Cause.CLIENT_RESOURCE, f"{words}; raise ulimit -n or the ephemeral port range"

@@ -19,7 +19,8 @@ from loadgen.wire.http1 import HttpLink
 class Poster:
     """Makes a conversation's side requests, one at a time, and keeps the connection for a while.
 
-    A reused connection that the server closes before any byte of the answer is replaced once.
+    A reused connection that the server closes before any byte of the answer is replaced once.  If
+    the next reply comes before the answer to the last, that answer is not waited for.
     """
 
     def __init__(
@@ -45,14 +46,19 @@ class Poster:
 
     def post(self, request: Request) -> None:
         """Send ``request``; `Conversation.posted` or `post_failed` follows."""
-        self._request = request
+        self._request = self._endpoint.placed(request)
         self._status, self._body = 0, ""
         fresh = now_ns() - self._idle_since_ns < self._keep_alive_ns
-        if self._connection is not None and self._link is not None and fresh:
+        if self._link is not None and self._link.reusable and fresh:
             self._reused = True
             self._write(now_ns())
         else:
             self._open()
+
+    def forget(self) -> None:
+        """The turn is over: an answer that is still to come is nobody's."""
+        if self._request is not None:
+            self.close()
 
     def close(self) -> None:
         """Drop the connection; a request under way is forgotten."""

@@ -56,9 +56,7 @@ class TlsSession:
         return self._outgoing.read()
 
     def decrypt(self, received: bytes = b"") -> tuple[bytes, bool]:
-        """Plain bytes of ``received`` and whether the peer closed.  Raises ssl.SSLError for a
-        broken record.
-        """
+        """Plain bytes of ``received`` and whether that was all: the peer closed, or broke TLS."""
         if received:
             self._incoming.write(received)
         parts: list[bytes] = []
@@ -68,7 +66,7 @@ class TlsSession:
                 part = self._object.read(_READ_SIZE)
             except ssl.SSLWantReadError:
                 break
-            except ssl.SSLZeroReturnError:
+            except ssl.SSLError:
                 closed = True
                 break
             if not part:

@@ -47,8 +47,9 @@ class Reading:
     ``offered``: events a second that the server wrote; ``nominal``: streams times rate.
     ``error``: arrival of the first answers as the client has it, against the server's write of
     them.  ``finished``: share of the turns ended by the server that the client had ended, too.
-    ``wrong``: turns that failed or lacked events.  ``lag_p99_ms``: how late the client's own timers
-    were; ``late_p99_ms``: how late the server's writes were against its schedule.
+    ``wrong``: turns that failed or lacked events.  ``lag``: how late the client's own timers were;
+    ``late_p99_ms``: how late the server's writes were against its schedule.  ``cpu`` and
+    ``server_cpu`` are shares of a processor.
     """
 
     us_per_event: float
@@ -58,8 +59,9 @@ class Reading:
     error: Spread
     finished: float
     wrong: int
-    lag_p99_ms: float | None
+    lag: Spread
     late_p99_ms: float
+    server_cpu: float | None
 
 
 def spread(values_ns: Sequence[float]) -> Spread:
@@ -97,8 +99,9 @@ def judge(
         ),
         finished=sum(id_ in known for id_ in ended) / len(ended) if ended else 0.0,
         wrong=sum(not turn.ok or turn.events != order.events for turn in turns),
-        lag_p99_ms=spread(taken["lags_ns"]).p99,
+        lag=spread(taken["lags_ns"]),
         late_p99_ms=sent["late_p99_ns"] / NS_PER_MS,
+        server_cpu=sent["cpu"],
     )
 
 

@@ -15,6 +15,7 @@ All times are monotonic ns, taken right *before* the write.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import signal
@@ -43,6 +44,7 @@ from mockagent.workflow import Step
 _GOLDEN = 0.6180339887498949
 _ROUND = 256
 """Writes before the event loop gets a turn to read requests."""
+_WATCH_S = 0.05
 
 _SSE_HEAD = (
     b"HTTP/1.1 200 OK\r\nserver: bench\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
@@ -108,7 +110,8 @@ class Stage:
     def __init__(self) -> None:
         self.sent_ns = array("q")
         self.late_ns = array("q")
-        self.ended: list[Turn] = []
+        self.ended: list[bytes] = []
+        self.cpu: list[tuple[int, int]] = []
         self._heap: list[tuple[int, int, Turn]] = []
         self._order = count()
         self._deadlines = Deadlines()
@@ -153,20 +156,32 @@ class Stage:
                 heapreplace(heap, (due_ns + turn.interval_ns, number, turn))
             else:
                 heappop(heap)
-                self.ended.append(turn)
+                self.ended.append(turn.line())
 
     def report(self, from_ns: int, to_ns: int) -> dict[str, Any]:
-        """What was written in a window, and the CPU time of this process so far."""
+        """What was written in a window, and how busy this process was."""
         low, high = bisect_left(self.sent_ns, from_ns), bisect_left(self.sent_ns, to_ns)
         late = sorted(self.late_ns[low:high])
         return {
             "events": high - low,
             "late_p50_ns": late[len(late) // 2] if late else None,
             "late_p99_ns": late[len(late) * 99 // 100] if late else None,
-            "playing": len(self._heap),
-            "cpu_ns": cpu_ns(),
-            "now_ns": now_ns(),
+            "cpu": self._busy(from_ns, to_ns),
         }
+
+    async def watch(self) -> None:
+        """Note this process's CPU time every now and then."""
+        while True:
+            self.cpu.append((now_ns(), cpu_ns()))
+            await asyncio.sleep(_WATCH_S)
+
+    def _busy(self, from_ns: int, to_ns: int) -> float | None:
+        """The share of a processor used, between the first and the last note of a window."""
+        notes = [note for note in self.cpu if from_ns <= note[0] <= to_ns]
+        if len(notes) < 2:
+            return None
+        (began_ns, before), (ended_ns, after) = notes[0], notes[-1]
+        return (after - before) / (ended_ns - began_ns)
 
 
 class Door(asyncio.Protocol):
@@ -264,10 +279,11 @@ class Door(asyncio.Protocol):
     def _tell(self, path: str) -> None:
         parts = urlsplit(path)
         if parts.path == "/_truth":
-            body = b"".join(turn.line() for turn in self._stage.ended)
+            body = b"".join(self._stage.ended)
         elif parts.path == "/_forget":
             # So that one probe does not pay for the memory of those before it.
             self._stage.ended.clear()
+            self._stage.cpu.clear()
             del self._stage.sent_ns[:], self._stage.late_ns[:]
             body = b"{}"
         else:
@@ -293,16 +309,19 @@ async def _serve() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     stage = Stage()
+    watching = loop.create_task(stage.watch())
     server = await loop.create_server(lambda: Door(stage), "127.0.0.1", 0, backlog=4096)
     print(f"load server on http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     await stop.wait()
     server.close()
+    watching.cancel()
 
 
 def main() -> None:
     """Serve until SIGTERM."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    gc.disable()  # its pauses would be the clients' errors
     uvloop.run(_serve())
 
 

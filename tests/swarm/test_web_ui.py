@@ -49,7 +49,7 @@ def test_options_are_shown_and_two_runs_in_a_row_have_a_folder_each(
         form["plan"] = str(swarm.plan)
         assert json.loads(fetch(f"{root}/swarm", form))["success"]
         wait_until(lambda: "completion" in fetch(f"{root}/stats/requests"))
-        fetch(f"{root}/stop")
+        fetch(f"{root}/stop", {"now": "1"})
         wait_until(lambda name=name: bool(list(swarm.results.glob(f"*-{name}/report.html"))))
     assert len(list(swarm.results.iterdir())) == 2
     names = {entry["name"] for entry in json.loads(fetch(f"{root}/stats/requests"))["stats"]}

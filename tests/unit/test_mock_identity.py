@@ -9,8 +9,10 @@ import pytest
 from mockagent.identity import IdentityError, from_connection, from_payload, user_id
 
 ANN = "3339211e-2785-56ff-84da-c3b92c02549d"
-ANN_JWT = "eyJhbGciOiAibm9uZSJ9.eyJzdWIiOiAiYW5uIn0.c2ln"
-NOBODY_JWT = "eyJhbGciOiAibm9uZSJ9.eyJmb28iOiAiYmFyIn0.c2ln"
+HEAD = "eyJhbGciOiAibm9uZSJ9"
+ANN_JWT = f"{HEAD}.eyJzdWIiOiAiYW5uIn0.c2ln"
+NOBODY = "JWT contains no usable identity claim (sub, email, preferred_username)"
+NO_JSON = "Expecting value: line 1 column 1 (char 0)"
 BASIC_ANN_PW = "c8650dd7-fa85-5e65-bb1b-e6e298ef2299"
 
 
@@ -23,7 +25,7 @@ def test_a_user_id_is_a_uuid5_of_the_credential() -> None:
     [
         ({"method": "api_key", "token": "ann"}, ANN),
         ({"method": "jwt", "token": ANN_JWT}, ANN),
-        ({"method": "jwt", "token": "eyJhbGciOiAibm9uZSJ9.eyJzdWIiOiAiIGFubiAifQ.c2ln"}, ANN),
+        ({"method": "jwt", "token": f"{HEAD}.eyJzdWIiOiAiIGFubiAifQ.c2ln"}, ANN),
         ({"method": "basic", "username": "ann", "password": "pw"}, BASIC_ANN_PW),
     ],
 )
@@ -61,16 +63,17 @@ def test_a_connection_is_identified_in_order(
     [
         ("not-a-jwt", "JWT token is empty or malformed (expected 3 dot-separated parts)"),
         ("a.b.c", "Failed to decode JWT: Invalid header padding"),
-        ("eyJhbGciOiAibm9uZSJ9.%%%.c2ln", "Failed to decode JWT: Invalid payload padding"),
+        (f"{HEAD}.%%%.c2ln", "Failed to decode JWT: Invalid payload padding"),
+        (f"{HEAD}.eyJzdWIiOiAiYW5uIn0.c2l", "Failed to decode JWT: Invalid crypto padding"),
         (
-            "eyJhbGciOiAibm9uZSJ9.eyJzdWIiOiAiYW5uIn0.c2l",
-            "Failed to decode JWT: Invalid crypto padding"),
-        ("eyJhbGciOiAibm9uZSJ9.WzFd.c2ln", "Failed to decode JWT: Invalid payload string: must be a json object"),
-        ("bm90anNvbg.bm90anNvbg.c2ln", "Failed to decode JWT: Invalid header string: Expecting value: line 1 column 1 (char 0)"),
-        (NOBODY_JWT, "JWT contains no usable identity claim (sub, email, preferred_username)"),
-        ("eyJhbGciOiAibm9uZSJ9.eyJzdWIiOiA1fQ.c2ln", "JWT contains no usable identity claim (sub, email, preferred_username)"),
+            f"{HEAD}.WzFd.c2ln",
+            "Failed to decode JWT: Invalid payload string: must be a json object",
+        ),
+        (f"bm90anNvbg.{HEAD}.c2ln", f"Failed to decode JWT: Invalid header string: {NO_JSON}"),
+        (f"{HEAD}.eyJmb28iOiAiYmFyIn0.c2ln", NOBODY),
+        (f"{HEAD}.eyJzdWIiOiA1fQ.c2ln", NOBODY),
     ],
-)  # fmt: skip
+)
 def test_a_bad_jwt_is_refused_in_nats_words(token: str, said: str) -> None:
     with pytest.raises(IdentityError) as caught:
         from_payload({"method": "jwt", "token": token})

@@ -77,12 +77,8 @@ def test_the_default_profile_looks_like_a_research_assistant() -> None:
     rng = Random(7)
     turns = [Profile().draw(rng, "") for _ in range(2_000)]
     first = [faults.first_ms for _, faults in turns]
-    answer = [
-        f.first_ms + s.steps * s.step_ms + s.think_ms + s.token_ms for s, f in turns
-    ]
-    whole = [
-        a + (s.tokens - 1) * s.token_ms for a, (s, _) in zip(answer, turns, strict=True)
-    ]
+    answer = [f.first_ms + s.steps * s.step_ms + s.think_ms + s.token_ms for s, f in turns]
+    whole = [a + (s.tokens - 1) * s.token_ms for a, (s, _) in zip(answer, turns, strict=True)]
     assert median(first) == pytest.approx(700, rel=0.05)
     assert median(answer) == pytest.approx(4_000, rel=0.05)
     assert 6_000 < median(whole) < 8_000
@@ -124,7 +120,7 @@ def test_a_bad_profile_is_named_in_one_line(tmp_path: Path, text: str, said: str
 def test_all_mistakes_of_a_profile_are_said_at_once(tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_text("a = 1\nprompt_share = 2")
-    with pytest.raises(ConfigError, match=r"a: unknown key.*prompt_share: "):
+    with pytest.raises(ConfigError, match=r"prompt_share: .*; bad.toml: a: unknown key"):
         read_profile(file)
 
 

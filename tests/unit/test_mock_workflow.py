@@ -50,23 +50,38 @@ def _short(act: Act) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("steps=1 step_ms=5 tokens=2 token_ms=3 tag=t", "Tool: search|5|Tool: search!|3|w0 |3|w1 |tag=t"),
+        (
+            "steps=1 step_ms=5 tokens=2 token_ms=3 tag=t",
+            "Tool: search|5|Tool: search!|3|w0 |3|w1 |tag=t",
+        ),
         ("steps=1 step_ms=5 step_kind=none tokens=0", "5|end"),
         ("steps=1 step_ms=5 step_kind=custom tokens=0", "5|end"),
         ("steps=1 step_ms=5 step_kind=llm tokens=0", "search|5|search!|end"),
-        ("steps=1 step_ms=5 step_kind=function tokens=0", "Function Start: retriever|5|Function Complete: retriever!|end"),
+        (
+            "steps=1 step_ms=5 step_kind=function tokens=0",
+            "Function Start: retriever|5|Function Complete: retriever!|end",
+        ),
         ("steps=0 tokens=1 token_ms=0 token_len=4", "w0xx |end"),
-        ("steps=0 tokens=2 token_ms=0 llm=1", "sim-model|sim-model!|w0 |sim-model!|w1 |sim-model!|end"),
+        (
+            "steps=0 tokens=2 token_ms=0 llm=1",
+            "sim-model|sim-model!|w0 |sim-model!|w1 |sim-model!|end",
+        ),
         ("steps=0 tokens=2 token_ms=0 think_ms=7 hang_ms=9", "7|w0 |9|w1 |end"),
         ("steps=0 tokens=1 token_ms=0 first_ms=7 tail_ms=4", "7|w0 |end|4"),
         ("steps=1 step_ms=5 fail=start", "ScriptedFailure: scripted failure at start"),
         ("steps=0 tokens=1 token_ms=0 fail=end", "w0 |ScriptedFailure: scripted failure at end"),
-        ("steps=0 tokens=4 token_ms=0 fail_after=1", "w0 |ScriptedFailure: scripted failure after 1 chunks"),
+        (
+            "steps=0 tokens=4 token_ms=0 fail_after=1",
+            "w0 |ScriptedFailure: scripted failure after 1 chunks",
+        ),
         ("steps=0 oauth=1", "ScriptedFailure: no auth_provider in the configuration"),
         ("steps=0 hitl=shout", "ScriptedFailure: unknown hitl kind 'shout'"),
-        ("steps=0 tokens=2 token_ms=0 hitl=text,radio hitl_at=mid", "w0 |ask text|ask radio|[hitl text:a radio:b] |w1 |end"),
+        (
+            "steps=0 tokens=2 token_ms=0 hitl=text,radio hitl_at=mid",
+            "w0 |ask text|ask radio|[hitl text:a radio:b] |w1 |end",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_script_says_what_happens(text: str, expected: str) -> None:
     assert acts(text, "a", "b") == expected.split("|")
 
@@ -141,17 +156,26 @@ def perform(text: str, stage: Recorder) -> tuple[Outcome, TurnTruth]:
     ("text", "expected"),
     [
         ("steps=1 step_ms=1 tokens=1 token_ms=1", "START|Tool: search|Tool: search|w0 |end|DONE"),
-        ("steps=1 step_ms=1 tokens=1 token_ms=1 hitl=text", "START|Tool: search|ask text|Tool: search|[hitl text:yes] |w0 |end|DONE"),
-        ("steps=0 tokens=2 token_ms=1 hitl=text hitl_at=end", "START|w0 |ask text|w1 |[hitl text:yes] |end|DONE"),
+        (
+            "steps=1 step_ms=1 tokens=1 token_ms=1 hitl=text",
+            "START|Tool: search|ask text|Tool: search|[hitl text:yes] |w0 |end|DONE",
+        ),
+        (
+            "steps=0 tokens=2 token_ms=1 hitl=text hitl_at=end",
+            "START|w0 |ask text|w1 |[hitl text:yes] |end|DONE",
+        ),
         ("steps=1 step_ms=1 fail=steps", "START|Tool: search|failed"),
         ("steps=0 fail=start", "failed"),
         ("steps=0 tokens=1 token_ms=1 trace=1", "START|trace|w0 |end|DONE"),
         ("steps=0 tokens=3 token_ms=1 cut=2", "START|w0 |w1 |cut"),
         ("steps=0 tokens=3 token_ms=1 eof=0", "START|eof"),
         ("steps=0 tokens=2 token_ms=1 inband_error=1", "START|w0 |inband"),
-        ("steps=1 step_ms=4 tokens=1 token_ms=1 role_chunk=1 role_ms=2", "START|Tool: search|role|Tool: search|w0 |end|DONE"),
+        (
+            "steps=1 step_ms=4 tokens=1 token_ms=1 role_chunk=1 role_ms=2",
+            "START|Tool: search|role|Tool: search|w0 |end|DONE",
+        ),
     ],
-)  # fmt: skip
+)
 def test_frames_leave_in_nats_order(text: str, expected: str) -> None:
     stage = Recorder()
     perform(text, stage)

@@ -1,0 +1,177 @@
+"""A client that shares nothing with our product: what comes over the wire, and when.
+
+It is the reference for the shapes of frames and for the times that a plain program would measure.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from counterparts import Server
+from websockets.sync.client import connect
+
+from loadgen.clock import NS_PER_MS, now_ns
+
+_TIMEOUT_S = 60
+_SYNTHETIC = ("Function Start: <workflow>", "Function Complete: <workflow>")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One frame: when it came, in ms since the question; the name of its kind; its JSON."""
+
+    at_ms: float
+    kind: str
+    content: dict[str, Any]
+
+
+def ask_sse(server: Server, question: str) -> list[Seen]:
+    """All frames of a turn on ``/v1/chat/stream``; prompts are replied to at once."""
+    begin = now_ns()
+    request = {"messages": [{"role": "user", "content": question}], "stream": True}
+    connection = _connection(server)
+    try:
+        connection.request("POST", "/v1/chat/stream", *_body(request))
+        answer = connection.getresponse()
+        seen = []
+        for kind, data in _events(answer):
+            frame = Seen((now_ns() - begin) / NS_PER_MS, kind, json.loads(data))
+            seen.append(frame)
+            if kind == "interaction_required":
+                url, prompt = frame.content["response_url"], frame.content["prompt"]
+                post(server, url, {"response": reply_to(prompt)})
+        ended = (now_ns() - begin) / NS_PER_MS
+        return [*seen, Seen(ended, "end", {})]
+    finally:
+        connection.close()
+
+
+def ask_ws(server: Server, question: str, api_key: str | None = None) -> list[Seen]:
+    """All messages of a turn on ``/websocket``; prompts are replied to at once."""
+    begin = now_ns()
+    seen: list[Seen] = []
+    with connect(server.websocket, max_size=None, proxy=None) as socket:
+        if api_key is not None:
+            payload = {"method": "api_key", "token": api_key}
+            socket.send(json.dumps({"type": "auth_message", "payload": payload}))
+        else:
+            socket.send(json.dumps(_user_message(question)))
+        while not seen or seen[-1].content.get("status") != "complete":
+            content = json.loads(socket.recv(_TIMEOUT_S))
+            kind = content["type"]
+            seen.append(Seen((now_ns() - begin) / NS_PER_MS, kind, content))
+            if kind == "auth_response_message":
+                socket.send(json.dumps(_user_message(question)))
+            elif kind == "system_interaction_message":
+                prompt = content["content"]
+                if prompt["input_type"] != "notification":
+                    socket.send(json.dumps(_interaction(prompt, content["id"])))
+    return seen
+
+
+def first_prompt(server: Server, question: str) -> tuple[http.client.HTTPResponse, dict[str, Any]]:
+    """An SSE turn that stands at its first prompt: the open answer, and the prompt's frame."""
+    connection = _connection(server)
+    request = {"messages": [{"role": "user", "content": question}], "stream": True}
+    connection.request("POST", "/v1/chat/stream", *_body(request))
+    answer = connection.getresponse()
+    for kind, data in _events(answer):
+        if kind == "interaction_required":
+            return answer, json.loads(data)
+    raise AssertionError(f"{question!r} led to no prompt")
+
+
+def rest_of(answer: http.client.HTTPResponse) -> str:
+    """The answer text in what still comes."""
+    return "".join(
+        json.loads(data)["choices"][0]["delta"]["content"]
+        for kind, data in _events(answer)
+        if kind == "data"
+    )
+
+
+def post(server: Server, path: str, body: Any) -> tuple[int, str]:
+    """Status and body of a POST on a connection of its own."""
+    connection = _connection(server)
+    try:
+        connection.request("POST", path, *_body(body))
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def reply_to(prompt: Mapping[str, Any]) -> dict[str, Any]:
+    """What an HTTP client replies: 2024, or the second of the options."""
+    kind = prompt["input_type"]
+    if kind == "text":
+        return {"type": kind, "text": "2024"}
+    return {"type": kind, "selected_option": prompt["options"][1]}
+
+
+def milestones(seen: list[Seen]) -> dict[str, float]:
+    """``ttfp``, ``ttfa`` and ``ttc`` in ms of a turn without prompts."""
+    found: dict[str, float] = {}
+    for frame in seen:
+        step = frame.content.get("content") or frame.content
+        name = step.get("name") if isinstance(step, dict) else None
+        if name is not None and name not in _SYNTHETIC:
+            found.setdefault("ttfp", frame.at_ms)
+        if frame.kind == "data" or (
+            frame.kind == "system_response_message" and frame.content["content"]["text"]
+        ):
+            found.setdefault("ttfa", frame.at_ms)
+    found["ttc"] = seen[-1].at_ms
+    return found
+
+
+def _events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, str]]:
+    """(event type or field name, data) as the toolkit writes them: a frame has one line of data."""
+    kind = ""
+    while line := answer.readline():
+        field, _, value = line.decode().rstrip("\n").partition(":")
+        if field == "event":
+            kind = value.strip()
+        elif field:
+            yield kind or field, value.strip()
+            kind = ""
+
+
+def _connection(server: Server) -> http.client.HTTPConnection:
+    place = urlsplit(server.origin)
+    assert place.hostname
+    return http.client.HTTPConnection(place.hostname, place.port, timeout=_TIMEOUT_S)
+
+
+def _body(content: Any) -> tuple[str, dict[str, str]]:
+    return json.dumps(content), {"content-type": "application/json"}
+
+
+def _user_message(question: str) -> dict[str, Any]:
+    said = {"role": "user", "content": [{"type": "text", "text": question}]}
+    return {
+        "type": "user_message",
+        "schema_type": "chat_stream",
+        "id": uuid4().hex,
+        "conversation_id": uuid4().hex,
+        "content": {"messages": [said]},
+    }
+
+
+def _interaction(prompt: Mapping[str, Any], parent: str) -> dict[str, Any]:
+    value = prompt["options"][1]["value"] if "options" in prompt else "2024"
+    said = {"role": "user", "content": [{"type": "text", "text": value}]}
+    return {
+        "type": "user_interaction_message",
+        "id": "reply",
+        "thread_id": "default",
+        "parent_id": parent,
+        "conversation_id": "c",
+        "content": {"messages": [said]},
+    }
