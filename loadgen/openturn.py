@@ -137,7 +137,8 @@ class OpenTurn:
 
     def hear(self, at_ns: int) -> None:
         """A sign of life of the turn: ends a loss, and is what came after a reply."""
-        self.last_event_ns = at_ns
+        if at_ns > self.last_event_ns:
+            self.last_event_ns = at_ns
         if self.loss is not None:
             self.loss.recovered_ns = at_ns
             self.loss = None
@@ -234,7 +235,8 @@ class OpenTurn:
         record = self.record
         record.timeline.mark(Milestone.ENDED, at_ns)
         record.outcome, record.cause, record.detail = outcome, cause, detail
-        record.stamp = "kernel" if record.reads and not self._user_reads else "user"
+        if record.reads:
+            record.stamp = "user" if self._user_reads else "kernel"
         record.answer_chars = sum(map(len, self._parts))
         return record
 

@@ -356,7 +356,8 @@ def _sentence(item: Any) -> str:
         return f"{where} {words} {item['ctx'][key]:g}, got {given}"
     message = item["msg"].removeprefix("Value error, ")
     plain = isinstance(given, str | int | float) and str(given) not in message
-    return f"{where}: {message}" + (f", got {given!r}" if plain else "")
+    sentence = f"{where}: {message}" if where else message
+    return f"{sentence}, got {given!r}" if plain else sentence
 
 
 def resolve_identity(

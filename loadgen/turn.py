@@ -146,7 +146,7 @@ class TurnRecord:
     detail: str = ""
     analyst_group: str = ""
     number: int = 0
-    stamp: str = "user"
+    stamp: str | None = None
     first_progress_kind: str | None = None
     tag: str | None = None
     tag_seen: str | None = None

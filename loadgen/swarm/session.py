@@ -100,6 +100,7 @@ class Session:
         self._master: MasterSide | None = None
         self._worker: WorkerSide | None = None
         self.label = "local"
+        self.stopping = False
         on = environment.events
         if isinstance(runner, WorkerRunner):
             self._worker = WorkerSide(environment, runner, self._take_up)
@@ -108,6 +109,7 @@ class Session:
             if isinstance(runner, MasterRunner):
                 self._master = MasterSide(environment, runner, self._announcement, self._add_rows)
             on.test_start.add_listener(self._start)
+        on.test_stopping.add_listener(self._stopping)
         on.test_stop.add_listener(self._stop)
         on.quitting.add_listener(self._quitting)
 
@@ -197,6 +199,7 @@ class Session:
             gevent.spawn(self._runner.stop)
             return
         self._concluded.clear()
+        self.stopping = False
         if self._master is not None:
             self._master.announce()
         _log.info("run folder: %s", self._run.folder)
@@ -232,6 +235,7 @@ class Session:
             return
         plan, host = Plan.model_validate(announced["plan"]), announced["host"]
         self.label = worker_label(self._index())
+        self.stopping = False
         try:
             folder.mkdir(parents=True, exist_ok=True)
             wiring = _wiring(plan, host)
@@ -247,6 +251,10 @@ class Session:
         if self._run is not None:
             for row in rows:
                 self._run.journal.append(row)
+
+    def _stopping(self, environment: Any, **_: Any) -> None:
+        """From here on running turns drain and no new one starts."""
+        self.stopping = True
 
     def _stop(self, environment: Any, **_: Any) -> None:
         """Locust has stopped the analysts (on a master: is about to tell the workers)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from locust import User
+from locust.exception import StopUser
 
 from loadgen.swarm.agent import Agent
 from loadgen.swarm.session import session_of
@@ -38,5 +39,10 @@ class AgentUser(User):
         return self.agent.think_s()
 
     def ask(self, question: str, **options: Any) -> TurnRecord:
-        """Put ``question`` and wait until the record of the turn exists."""
+        """Put ``question`` and wait until the record of the turn exists.
+
+        Once the run is being stopped no new turn starts: the user ends instead.
+        """
+        if session_of(self.environment).stopping:
+            raise StopUser
         return self.agent.ask(question, **options)

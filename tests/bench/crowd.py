@@ -1,8 +1,8 @@
 """Locustfile: what an idle analyst of ours costs in memory.
 
-A few analysts ask once and stand idle; then all of them.  The difference of the process's resident
-memory, after a collection, over the analysts that came in between is the cost of one: code, plan and
-first-use caches are in both.
+A few analysts ask once and stand idle; then all of them.  The difference of the process's
+resident memory, after a collection, over the analysts that came in between is the cost of one:
+code, plan and first-use caches are in both.
 """
 
 import gc
@@ -33,7 +33,7 @@ class Analyst(AgentUser):
         _idle += 1
 
 
-@events.test_start.add_listener
+@events.test_start.add_listener  # type: ignore[untyped-decorator]  # Locust has no types
 def _start(environment: Any, **_: Any) -> None:
     if environment.runner.user_count == 0:
         gevent.spawn(_weigh, environment.runner)

@@ -184,7 +184,8 @@ def run_uvloop(given: Order, make: Any) -> None:
 
 def _address(given: Order) -> tuple[str, int]:
     parts = urlsplit(given.url)
-    assert parts.hostname and parts.port
+    assert parts.hostname is not None
+    assert parts.port is not None
     return parts.hostname, parts.port
 
 

@@ -26,8 +26,8 @@ class Order:
     """What a measured process is to do.
 
     ``events`` of each turn at ``rate`` a second; the window of ``window_s`` opens ``warm_s`` after
-    the last stream was started.  ``at_once``: how many of the streams Locust is told to spawn, 0 for
-    all.  ``stamps`` false: our client without kernel arrival stamps.
+    the last stream was started.  ``at_once``: how many of the streams Locust is told to spawn, 0
+    for all.  ``stamps`` false: our client without kernel arrival stamps.
     """
 
     url: str

@@ -15,7 +15,7 @@ from tests.bench.meter import Order
 from tests.bench.process import BenchFailure
 
 _ENDING_NS = 20 * NS_PER_MS
-"""Turns that the server ended so shortly before the window's end need not be known to the client."""
+"""Turns that the server ended so shortly before the window's end may be unknown to the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Spread:
 class Reading:
     """The window of one run.
 
-    ``offered``: events a second that the server wrote; ``nominal``: streams times rate.
+    ``offered``: events a second that the server wrote; ``nominal``: what was to be expected.
     ``error``: arrival of the first answers as the client has it, against the server's write of
     them.  ``finished``: share of the turns ended by the server that the client had ended, too.
     ``wrong``: turns that failed or lacked events.  ``lag``: how late the client's own timers were;
@@ -62,6 +62,13 @@ class Reading:
     lag: Spread
     late_p99_ms: float
     server_cpu: float | None
+
+
+def nominal(order: Order) -> float:
+    """Events a second when nobody is ever late: on average half an interval passes before a turn's
+    first event, and one between its last event and its end.
+    """
+    return order.streams * order.rate * order.events / (order.events + 0.5)
 
 
 def spread(values_ns: Sequence[float]) -> Spread:
@@ -93,7 +100,7 @@ def judge(
         us_per_event=taken["cpu_ns"] / events / 1000,
         cpu=taken["cpu_ns"] / took,
         offered=events / took * NS_PER_S,
-        nominal=order.streams * order.rate,
+        nominal=nominal(order),
         error=spread(
             [turn.first_answer_ns - truths[turn.id]["first_answer_ns"] for turn in inside]
         ),
@@ -107,8 +114,13 @@ def judge(
 
 def journalled(work: Path) -> list[Seen]:
     """The turns in the journal of the run that lies in ``work``."""
+    return [_seen(row) for row in read_run(run_folder(work)).rows]
+
+
+def run_folder(work: Path) -> Path:
+    """The one run folder in ``work``."""
     [folder] = [path for path in work.iterdir() if path.is_dir()]
-    return [_seen(row) for row in read_run(folder).rows]
+    return folder
 
 
 def instant(row: Mapping[str, Any], milestone: str) -> int:

@@ -23,7 +23,7 @@ _tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 _ROUTE = "/v1/chat/stream"
 
 
-@events.spawning_complete.add_listener
+@events.spawning_complete.add_listener  # type: ignore[untyped-decorator]  # Locust has no types
 def _measure(user_count: int, **_: Any) -> None:
     gevent.spawn(_meter.measure, gevent.sleep)
 
@@ -50,7 +50,7 @@ class Turn:
             orjson.loads(line[19:])
             self.events += 1
 
-    def message(self, text: str) -> bool:
+    def message(self, text: str | bytes) -> bool:
         """A message of a socket; False for the last one."""
         message = orjson.loads(text)
         if message["type"] == "system_response_message":

@@ -7,9 +7,10 @@ step, one tool step, N-2 answer chunks) and ``rate=R`` (events a second).  The f
 k-th turn is due a golden-ratio share of the interval after the question, so that streams have
 phases of their own.
 
-``GET /_truth`` has a line for each ended turn, in the mock's words; ``GET /_sent?from=NS&to=NS`` tells
-how many events were written in that window, how late against their schedule, and this process's CPU.
-All times are monotonic ns, taken right *before* the write.
+``GET /_truth`` has a line for each ended turn, in the mock's words; ``GET /_sent?from=NS&to=NS``
+tells how many events were written in that window, how late against their schedule, and how busy
+this process was; ``GET /_forget`` begins both anew.  All times are monotonic ns, taken right
+*before* the write.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import gc
 import os
 import resource
 import signal
-import sys
 from array import array
 from bisect import bisect_left
 from heapq import heappop, heappush, heapreplace
@@ -129,7 +129,7 @@ class Stage:
             task.add_done_callback(self._tasks.discard)
 
     async def _play(self) -> None:
-        """Play until nothing is left, or another task, woken for an earlier turn, has taken over."""
+        """Play until nothing is left, or a task for an earlier turn has taken over."""
         me = self._playing = object()
         heap = self._heap
         while heap and self._playing is me:
@@ -239,7 +239,8 @@ class Door(asyncio.Protocol):
         request, *lines = head.decode("latin-1").split("\r\n")
         method, path, _ = request.split(" ", 2)
         headers = {
-            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines)
         }
         if len(rest) < int(headers.get("content-length", 0)):
             return
@@ -259,6 +260,8 @@ class Door(asyncio.Protocol):
         for event in socket.events_received():
             if isinstance(event, Request):
                 socket.send_response(socket.accept(event))
+            elif not isinstance(event, WsFrame):
+                continue
             elif event.opcode is Opcode.TEXT:
                 message = orjson.loads(bytes(event.data))
                 text = message["content"]["messages"][-1]["content"][0]["text"]
@@ -326,4 +329,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -23,6 +23,6 @@ class Analyst(AgentUser):
         self.ask(self.agent.question())
 
 
-@events.spawning_complete.add_listener
+@events.spawning_complete.add_listener  # type: ignore[untyped-decorator]  # Locust has no types
 def _measure(user_count: int, **_: Any) -> None:
     gevent.spawn(Meter(_order).measure, gevent.sleep)

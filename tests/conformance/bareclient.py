@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from counterparts import Server
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from loadgen.clock import NS_PER_MS, now_ns
 
@@ -56,23 +56,28 @@ def ask_ws(server: Server, question: str, api_key: str | None = None) -> list[Se
     """All messages of a turn on ``/websocket``; prompts are replied to at once."""
     begin = now_ns()
     seen: list[Seen] = []
-    with connect(server.websocket, max_size=None, proxy=None) as socket:
+    with connect_ws(server) as socket:
         if api_key is not None:
             payload = {"method": "api_key", "token": api_key}
             socket.send(json.dumps({"type": "auth_message", "payload": payload}))
         else:
-            socket.send(json.dumps(_user_message(question)))
+            socket.send(json.dumps(user_message(question, uuid4().hex)))
         while not seen or seen[-1].content.get("status") != "complete":
             content = json.loads(socket.recv(_TIMEOUT_S))
             kind = content["type"]
             seen.append(Seen((now_ns() - begin) / NS_PER_MS, kind, content))
             if kind == "auth_response_message":
-                socket.send(json.dumps(_user_message(question)))
+                socket.send(json.dumps(user_message(question, uuid4().hex)))
             elif kind == "system_interaction_message":
                 prompt = content["content"]
                 if prompt["input_type"] != "notification":
                     socket.send(json.dumps(_interaction(prompt, content["id"])))
     return seen
+
+
+def connect_ws(server: Server) -> ClientConnection:
+    """An open socket that takes messages of any size."""
+    return connect(server.websocket, max_size=None, proxy=None)
 
 
 def first_prompt(server: Server, question: str) -> tuple[http.client.HTTPResponse, dict[str, Any]]:
@@ -105,6 +110,31 @@ def post(server: Server, path: str, body: Any) -> tuple[int, str]:
         return answer.status, answer.read().decode()
     finally:
         connection.close()
+
+
+def head(server: Server, method: str, path: str, body: Any) -> tuple[int, list[tuple[str, str]]]:
+    """Status and headers of the answer to a request, without what depends on the moment."""
+    connection = _connection(server)
+    try:
+        connection.request(method, path, *(_body(body) if body is not None else ()))
+        answer = connection.getresponse()
+        headers = answer.getheaders()
+        answer.read()
+        return answer.status, [header for header in headers if header[0].lower() != "date"]
+    finally:
+        connection.close()
+
+
+def user_message(question: str, turn: str) -> dict[str, Any]:
+    """A question as it goes over a socket."""
+    said = {"role": "user", "content": [{"type": "text", "text": question}]}
+    return {
+        "type": "user_message",
+        "schema_type": "chat_stream",
+        "id": turn,
+        "conversation_id": uuid4().hex,
+        "content": {"messages": [said]},
+    }
 
 
 def reply_to(prompt: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,17 +181,6 @@ def _connection(server: Server) -> http.client.HTTPConnection:
 
 def _body(content: Any) -> tuple[str, dict[str, str]]:
     return json.dumps(content), {"content-type": "application/json"}
-
-
-def _user_message(question: str) -> dict[str, Any]:
-    said = {"role": "user", "content": [{"type": "text", "text": question}]}
-    return {
-        "type": "user_message",
-        "schema_type": "chat_stream",
-        "id": uuid4().hex,
-        "conversation_id": uuid4().hex,
-        "content": {"messages": [said]},
-    }
 
 
 def _interaction(prompt: Mapping[str, Any], parent: str) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
 import counterparts
-from nat.serve import InstallError
+import pytest
 from counterparts import Server
+from nat.serve import InstallError
 
 _HERE = Path(__file__).parent
 _TIMEOUT_S = 600

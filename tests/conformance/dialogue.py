@@ -42,10 +42,6 @@ class Habits:
     drops: int = 0
     drop_after_s: float = 0.6
 
-    def patience_ns(self) -> int | None:
-        """For ever."""
-        return None
-
     def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
         """What is done at ``prompt``."""
         value = self.value or (prompt.options[1].value if prompt.options else "2024")
@@ -65,13 +61,15 @@ class Analyst:
         habits: Habits | None = None,
         keep_alive_s: float = 4.0,
     ) -> None:
+        self._habits = habits or Habits()
+        self._surprise: Callable[[], None] | None = None
         language = dialects.create(dialect, None, server.origin)
         self.conversation = Conversation(
             language,
             resolve_identity(identity or IdentityPlan(), 0, language.wire),
             DEADLINES,
             RECONNECT,
-            habits or Habits(),
+            self,
             Random(1),
             Labels("analyst", "conformance", "local", dialect),
             uuid4().hex,
@@ -102,9 +100,23 @@ class Analyst:
         """As a network would."""
         self._driver.drop()
 
+    def at_a_prompt(self, call: Callable[[], None]) -> None:
+        """Make ``call`` when a prompt has come, before anything is done about it."""
+        self._surprise = call
+
     def become(self, identity: Identity) -> None:
         """Show another identity from the next connection on."""
         self.conversation.identity = identity
+
+    def patience_ns(self) -> int | None:
+        """Asked by the conversation: for ever."""
+        return None
+
+    def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
+        """Asked by the conversation."""
+        if self._surprise is not None:
+            self._surprise()
+        return self._habits.reply(prompt, deliveries)
 
 
 def later(seconds: float, call: Callable[[], None]) -> None:

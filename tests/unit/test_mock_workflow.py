@@ -184,7 +184,6 @@ def test_frames_leave_in_nats_order(text: str, expected: str) -> None:
     assert said.replace("Function Complete: <workflow>", "DONE") == expected
 
 
-@pytest.mark.case("D-17")
 def test_a_burst_is_one_write() -> None:
     stage = Recorder()
     perform("steps=0 tokens=4 token_ms=2 burst=3", stage)

@@ -108,8 +108,7 @@ async def _step(number: int, script: Script, retriever: Any) -> None:
         await _work(script)
     elif script.step_kind == "function":
         await retriever.ainvoke(
-            f"{number} step_ms={script.step_ms} block_ms={script.block_ms}"
-            f" step_kb={script.step_kb}"
+            f"{number} step_ms={script.step_ms} block_ms={script.block_ms} step_kb={script.step_kb}"
         )
     else:
         start, end = _STEP_TYPES.get(script.step_kind, _STEP_TYPES["tool"])

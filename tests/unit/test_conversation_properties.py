@@ -1,0 +1,306 @@
+"""Whatever a server says and the network does, a conversation ends each turn once and in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from talk import AGENT_FAILED, AGENT_FAILS, CUT, HTTP, PATIENT, SOCKET, TEXT, Habits, Talk
+
+from loadgen.conversation import MOVES, Conversation, Phase
+from loadgen.errors import GeneratorError
+from loadgen.events import (
+    Answer,
+    Completed,
+    Failed,
+    Login,
+    Lost,
+    Notice,
+    Opened,
+    Progress,
+    Prompt,
+    PromptKind,
+    Started,
+)
+from loadgen.plan import Reconnect
+from loadgen.turn import Cause, Outcome
+
+BOTH = pytest.mark.parametrize("wire", [HTTP, SOCKET], ids=["http", "socket"])
+
+EVENTS = [
+    Started("x"),
+    Progress("tool"),
+    Answer("a"),
+    Answer("tag=other"),
+    TEXT,
+    replace(TEXT, key="p2"),
+    Prompt(PromptKind.NOTIFICATION, "n"),
+    Login(True),
+    Login(False, "no"),
+    Opened(),
+    Completed(),
+    AGENT_FAILED,
+    AGENT_FAILS,
+    CUT,
+    Failed(Outcome.FAILED, Cause.EMPTY_ANSWER, "nothing said"),
+    Failed(Outcome.REFUSED, Cause.AUTH_REJECTED, "HTTP 401"),
+    Lost("gone", 1006),
+    Lost("refused", 1008, Cause.AUTH_REJECTED),
+    Notice("headers", "200"),
+    Notice("usage"),
+]
+
+DEADLINES = PATIENT.model_copy(
+    update={
+        "connect_s": 2, "auth_s": 2, "first_event_s": 3, "silence_s": 2, "resume_s": 1, "turn_s": 9,
+    }
+)  # fmt: skip
+
+talks = st.builds(
+    Talk,
+    st.sampled_from([HTTP, SOCKET]),
+    login=st.booleans(),
+    habits=st.builds(
+        Habits,
+        reply_ms=st.sampled_from([0, 1, 700]),
+        drop_ms=st.sampled_from([None, 0, 300]),
+        patience_ms=st.sampled_from([None, 1, 4000]),
+    ),
+    deadlines=st.just(DEADLINES),
+    reconnect=st.builds(
+        Reconnect,
+        policy=st.sampled_from(["exponential", "fixed", "none"]),
+        base_s=st.sampled_from([0, 0.5]),
+        attempts=st.integers(1, 3),
+    ),
+    seed=st.integers(0, 3),
+    slow=st.booleans(),
+    lawless=st.booleans(),
+)
+
+saying = st.tuples(
+    st.just("hear"), st.lists(st.sampled_from(EVENTS), max_size=4), st.sampled_from([0, 0, 0, 40])
+)
+happening = st.sampled_from(
+    ["ask", "ask", "dial", "dial", "open", "open", "flush", "lose", "stale", "no connection",
+     "posted", "refused reply", "post failed", "interrupt", "restart"]
+).map(lambda what: (what, None, 0))  # fmt: skip
+steps = st.lists(
+    st.tuples(st.sampled_from([0, 1, 50, 400, 1500, 4000]), st.one_of(saying, happening)),
+    max_size=40,
+)
+
+
+class _World:
+    """Does to a talk what may happen at a time; unless it is lawless, only that."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.talk = talk
+        self.at = 0.0
+        self.stamp = 0.0
+        self.fresh = True
+        self.heard_since_ask = False
+
+    def happen(self, after: float, what: str, events: list | None, lag: float) -> None:
+        talk = self.talk
+        self.at += after
+        talk.until(self.at)
+        lawless = talk.lawless
+        if what == "ask" and talk.phase is Phase.IDLE:
+            at_hand = talk.wire is HTTP and talk.connected
+            self.fresh, self.heard_since_ask = not at_hand, False
+            talk.ask(self.at, f"t{talk.asked}", at_hand=at_hand, tag="mine")
+        elif what in ("dial", "open") and (lawless or talk.dialling):
+            self.stamp = self.at
+            (talk.dial if what == "dial" else talk.open)(self.at)
+        elif what == "hear" and (lawless or talk.connected):
+            self.heard_since_ask = True
+            self.stamp = max(self.stamp, self.at - lag)
+            talk.hear(self.stamp, *events, kernel=lag > 0)
+        elif what == "lose" and (lawless or talk.connected):
+            talk.lose(self.at)
+        elif what == "stale" and (
+            lawless or (talk.connected and not self.fresh and not self.heard_since_ask)
+        ):
+            talk.lose(self.at, answered=talk.wire is SOCKET)
+        elif what == "no connection" and (lawless or talk.dialling):
+            talk.no_connection(self.at)
+        elif what == "flush":
+            talk.flush(self.at)
+        elif what in ("posted", "refused reply") and (lawless or talk.posting):
+            talk.flush(self.at)
+            talk.posted(self.at, 204 if what == "posted" else 422)
+        elif what == "post failed" and (lawless or talk.posting):
+            talk.post_failed(self.at)
+        elif what == "interrupt":
+            talk.interrupt(self.at, Outcome.ABANDONED)
+        elif what == "restart" and talk.phase is Phase.IDLE:
+            talk.conversation.restart(f"c{self.at}")
+
+
+@settings(max_examples=400, deadline=None)
+@given(talk=talks, steps=steps)
+def test_every_turn_ends_exactly_once_whatever_happens(talk, steps):
+    """`Talk` checks after each happening: no exception, commands that can be carried out, a timer
+    that is set in time, and no record in which something ends before it began.
+    """
+    world = _World(talk)
+    world.happen(0, "ask", None, 0)
+    for after, (what, events, lag) in steps:
+        world.happen(after, what, events, lag)
+    talk.until(world.at + 10**6)
+    talk.interrupt(world.at + 10**6)
+    assert len(talk.records) == talk.asked
+    for record in talk.records:
+        if record.outcome is not Outcome.ABANDONED:
+            assert (record.cause is None) == record.ok
+        assert record.answer_chars == len(record.answer or "")
+
+
+@settings(max_examples=150, deadline=None)
+@given(talk=talks, steps=steps)
+def test_without_interruptions_time_alone_ends_every_turn(talk, steps):
+    world = _World(talk)
+    world.happen(0, "ask", None, 0)
+    for after, (what, events, lag) in steps:
+        if what != "interrupt":
+            world.happen(after, what, events, lag)
+    talk.until(world.at + 10**6)
+    assert talk.phase is Phase.IDLE
+
+
+def _stand_in(phase: Phase) -> Talk:
+    """A socket's conversation in ``phase``, 1 s after the question."""
+    talk = Talk(SOCKET, login=phase is Phase.LOGGING_IN, habits=Habits(reply_ms=50_000))
+    if phase is Phase.IDLE:
+        talk.ask_at_hand(0)
+        talk.hear(10, Answer("a"), Completed())
+        return talk
+    talk.ask(0)
+    if phase is Phase.CONNECTING:
+        return talk
+    talk.open(10)
+    if phase in (Phase.WORKING, Phase.HUMAN):
+        talk.hear(100, Answer("a"), *([TEXT] if phase is Phase.HUMAN else []))
+    elif phase in (Phase.BACKING_OFF, Phase.RESUMING):
+        talk.lose(900)
+        if phase is Phase.RESUMING:
+            talk.until(1000)
+            talk.open(1000)
+    return talk
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_that_nobody_waits_for_in_a_phase_is_survived(phase, event):
+    talk = _stand_in(phase)
+    assert talk.phase is phase
+    talk.hear(1001, event, event)
+    talk.lose(1002)
+    talk.lose(1003)
+    talk.hear(1004, event)
+    talk.until(10**6)
+    assert talk.phase is Phase.IDLE
+
+
+@pytest.mark.parametrize("phase", [Phase.CONNECTING, Phase.LOGGING_IN, Phase.BACKING_OFF])
+@pytest.mark.parametrize(
+    "event", [Started("x"), Progress("t"), Answer("a"), TEXT, Completed()], ids=repr
+)
+def test_what_is_said_where_no_turn_can_be_heard_is_stray_and_moves_nothing(phase, event):
+    talk = _stand_in(phase)
+    talk.hear(1001, event)
+    assert talk.phase is phase
+    talk.interrupt(2000)
+    late = talk.record.late_events
+    talk.ask(3000, "t2")
+    talk.interrupt(3001)
+    expected = 0 if phase in (Phase.CONNECTING, Phase.BACKING_OFF) else 1
+    assert (late, talk.record.late_events) == (0, expected)
+    assert talk.records[-2].answer == ""
+
+
+def test_a_malicious_prompt_before_the_login_is_answered_stops_nothing():
+    talk = Talk(SOCKET, login=True)
+    talk.ask(0)
+    talk.open(10)
+    talk.login(20)
+    talk.lose(100)
+    talk.until(200)
+    talk.open(210)
+    talk.hear(220, TEXT, Answer("leaked"), Completed())
+    assert talk.phase is Phase.LOGGING_IN
+    talk.login(230)
+    talk.hear(300, Answer("mine"), Completed())
+    assert talk.record.answer == "mine"
+
+
+# the table
+
+
+def test_the_table_of_moves_names_every_phase_and_leaves_none_for_good():
+    assert set(MOVES) == set(Phase)
+    for phase, following in MOVES.items():
+        assert phase not in following
+        assert phase is Phase.IDLE or Phase.IDLE in following
+
+
+def test_a_move_that_is_not_in_the_table_is_the_generators_fault():
+    talk = Talk(HTTP)
+    talk.ask_at_hand(0)
+    with pytest.raises(GeneratorError, match="illegal move from 'waiting for the first event'"):
+        talk.conversation._enter(Phase.LOGGING_IN, 10**12)
+
+
+def test_every_move_of_the_table_is_made_by_some_conversation(monkeypatch):
+    """The table holds no move that cannot happen: a run of the happenings above makes them all."""
+    made = set()
+    enter = Conversation._enter
+
+    def watch(self, phase, at_ns):
+        if phase is not self.phase:
+            made.add((self.phase, phase))
+        enter(self, phase, at_ns)
+
+    monkeypatch.setattr(Conversation, "_enter", watch)
+    for phase in Phase:
+        for event in (*EVENTS, None):
+            talk = _stand_in(phase)
+            if event is not None:
+                talk.hear(1001, event)
+            else:
+                talk.lose(1001)
+            talk.until(10**6)
+    for login in (False, True):
+        talk = Talk(SOCKET, login=login)
+        talk.ask(0)
+        talk.open(1)
+        talk.login(2)
+        talk.lose(100)
+        talk.until(200)
+        if login:
+            talk.open(210)
+            talk.login(220)
+        else:
+            talk.no_connection(250)
+        talk.interrupt(10**5)
+    talk = Talk(SOCKET, login=True)
+    talk.ask(0)
+    talk.open(1)
+    talk.login(2)
+    talk.lose(100)
+    talk.until(200)
+    talk.open(210)
+    talk.lose(220)
+    talk.interrupt(230)
+    talk = Talk(HTTP)
+    talk.ask_at_hand(0)
+    talk.lose(1, answered=False)
+    talk.open(2)
+    talk.hear(3, TEXT)
+    talk.until(10**6)
+
+    table = {(phase, to) for phase, following in MOVES.items() for to in following}
+    assert made == table
