@@ -20,8 +20,9 @@ from mockagent.faults import Break, Faults
 from mockagent.identity import IdentityError, from_connection
 from mockagent.ids import new_id
 from mockagent.payloads import Written
-from mockagent.performance import Part, Performance
+from mockagent.performance import Performance
 from mockagent.script import Script
+from mockagent.stage import Part
 from mockagent.truth import Outcome, TurnTruth
 from mockagent.workflow import Step, WorkflowFailure
 

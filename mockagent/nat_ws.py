@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qs
@@ -21,15 +20,15 @@ from starlette.types import Receive, Scope, Send
 from loadgen.clock import NS_PER_S, now_ns, wall_ns
 from mockagent import nat_schema, payloads
 from mockagent.agent import Agent
-from mockagent.faults import Break, Faults
+from mockagent.faults import Faults
 from mockagent.frames import Timestamp, WsFrames, json_text
 from mockagent.identity import IdentityError, from_connection, from_payload, safe_session
 from mockagent.nat_schema import UserMessage
-from mockagent.payloads import Written
-from mockagent.performance import ClientGone, Form, Part, Performance
+from mockagent.performance import Performance
 from mockagent.script import Script
+from mockagent.stage import ClientGone, Form, Part
 from mockagent.truth import Outcome, TurnTruth
-from mockagent.workflow import Step, WorkflowFailure
+from mockagent.ws_stage import Question, Socket, WsStage
 
 ROUTE = "/websocket"
 _FORMS = {
@@ -80,53 +79,6 @@ class ChatSocket:
         finally:
             socket.gone.set()
             happened("close", socket.number, resume or chat.conversation, code=code)
-
-
-class Socket:
-    """What can be said through one connection."""
-
-    def __init__(self, number: int, send: Send) -> None:
-        self.number = number
-        self.gone = asyncio.Event()
-        self.dropped = False
-        self._send = send
-        self._closed = False
-        self._serving = asyncio.current_task()
-
-    async def send(self, texts: Sequence[str]) -> None:
-        """Send text messages.
-
-        Raises:
-            ClientGone: the connection is no more.
-        """
-        if self._closed:
-            raise ClientGone
-        try:
-            for text in texts:
-                await self._send({"type": "websocket.send", "text": text})
-        except OSError:
-            raise ClientGone from None
-
-    async def close(self) -> None:
-        """Say goodbye with code 1000."""
-        if not self._closed:
-            self._closed = True
-            await self._send({"type": "websocket.close", "code": 1000})
-
-    def drop(self) -> None:
-        """End the TCP connection without a close frame."""
-        self._closed = self.dropped = True
-        if self._serving is not None:
-            self._serving.cancel()
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A prompt that waits for its human; ``asked_ns`` monotonic."""
-
-    answer: asyncio.Future[str]
-    prompt: dict[str, Any]
-    asked_ns: int
 
 
 class Chat:
@@ -317,70 +269,6 @@ class Chat:
     def _happened(self, what: str, **facts: Any) -> None:
         where = self.conversation or self._resume
         self._agent.truth.happened(what, self.socket.number, where, **facts)
-
-
-class WsStage:
-    """A turn shown as WebSocket messages, on whatever socket its chat has at the moment."""
-
-    websocket = True
-
-    def __init__(self, chat: Chat, frames: WsFrames) -> None:
-        self._chat = chat
-        self._frames = frames
-        self._trace: str | None = None
-
-    def step(self, step: Step) -> str:
-        return self._frames.step(step, wall_ns())
-
-    def chunk(self, written: Written) -> str:
-        return self._frames.chunk(written.id, written.text, wall_ns())
-
-    def role(self) -> None:
-        return None
-
-    def trace(self, trace: str) -> None:
-        """It comes after the end."""
-        self._trace = trace
-
-    def inband_error(self) -> Sequence[str]:
-        return ()
-
-    def failed(self, failure: WorkflowFailure) -> Sequence[str]:
-        error = self._frames.error("workflow_error", failure.kind, str(failure), wall_ns())
-        return (error, *self.completed(0))
-
-    def completed(self, chunks: int) -> Sequence[str]:
-        last = self._frames.complete(wall_ns())
-        if self._trace is None:
-            return (last,)
-        return (last, self._frames.trace(self._trace, wall_ns()))
-
-    def ask(self, kind: str, prompt: dict[str, Any]) -> tuple[str, asyncio.Future[str] | None]:
-        frame = self._frames.prompt(prompt, wall_ns())
-        if kind == "notification":
-            return frame, None
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._chat.question = Question(answer, prompt, now_ns())
-        return frame, answer
-
-    def asked(self) -> None:
-        self._chat.question = None
-
-    async def send(self, frames: Sequence[str]) -> None:
-        await self._chat.socket.send(frames)
-
-    async def end(self) -> None:
-        """The socket outlives the turn."""
-
-    async def break_off(self, how: Break) -> None:
-        socket = self._chat.socket
-        if how is Break.CUT:
-            socket.drop()
-        elif how is Break.EOF:
-            await socket.close()
-        else:
-            await socket.gone.wait()
-            raise ClientGone
 
 
 def _unusable(frames: WsFrames) -> str:

@@ -10,17 +10,16 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import Any
 
 from loadgen.clock import NS_PER_MS, now_ns, wall_ns
 from mockagent import payloads, prompts
 from mockagent.deadlines import Deadlines
-from mockagent.faults import Break, Faults
+from mockagent.faults import Break
 from mockagent.ids import new_id
 from mockagent.payloads import Written
-from mockagent.script import Script
+from mockagent.stage import Form, Part, Stage
 from mockagent.truth import Outcome, PromptTruth, TurnTruth
 from mockagent.workflow import (
     Act,
@@ -39,81 +38,6 @@ from mockagent.workflow import (
 _FOREVER_MS = 86_400_000.0
 _GRACE_S = 5
 """NAT waits so much longer for a human than the prompt says."""
-
-
-class ClientGone(Exception):
-    """Nobody can be reached on the connection any more."""
-
-
-class Form(Enum):
-    """How the answer is given."""
-
-    STREAM = auto()
-    WHOLE_CHAT = auto()
-    """In one piece, as a chat response."""
-    WHOLE_VALUE = auto()
-    """In one piece, as ``{"value": ...}``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What is to be performed: ``given`` is the request as the opening step quotes it."""
-
-    question: str | None
-    given: str
-    script: Script
-    faults: Faults
-    form: Form = Form.STREAM
-
-
-class Stage(Protocol):
-    """A transport that shows a turn.  The first methods render frames; `send` lets them go."""
-
-    websocket: bool
-
-    def step(self, step: Step) -> Any:
-        """The frame of a step."""
-
-    def chunk(self, written: Written) -> Any:
-        """The frame of an answer chunk."""
-
-    def role(self) -> Any:
-        """The frame of a role-only chunk; None where there is no such thing."""
-
-    def trace(self, trace: str) -> Any:
-        """The frame of a trace id; None if it is shown later."""
-
-    def inband_error(self) -> Sequence[Any]:
-        """The frames of an error inside the stream; none where there is no such thing."""
-
-    def failed(self, failure: WorkflowFailure) -> Sequence[Any]:
-        """The last frames of a failed turn."""
-
-    def completed(self, chunks: int) -> Sequence[Any]:
-        """The last frames of a good turn."""
-
-    def ask(self, kind: str, prompt: dict[str, Any]) -> tuple[Any, asyncio.Future[str] | None]:
-        """The frame of a prompt (None: not shown) and the answer to come (None: not waited for).
-
-        Raises:
-            WorkflowFailure: prompts are impossible here.
-        """
-
-    def asked(self) -> None:
-        """The prompt is over: answered, timed out or broken off."""
-
-    async def send(self, frames: Sequence[Any]) -> None:
-        """Hand frames to the transport in one write.
-
-        Raises:
-            ClientGone: there is nobody.
-        """
-
-    async def end(self) -> None:
-        """End the turn cleanly, where the transport has an end of a turn."""
-
-    async def break_off(self, how: Break) -> None:
-        """Cut the connection, end it cleanly, or fall silent for ever."""
 
 
 class _Mark(Enum):

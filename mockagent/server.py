@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import signal
 import socket
 from collections.abc import Callable
@@ -28,9 +27,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
-        reason: object = getattr(error, "strerror", None) or error
-        if isinstance(error, OSError) and (error.errno or 0) > 0:
-            reason = os.strerror(error.errno or 0)  # without Python's additions
+        reason = (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]
         raise ConfigError(
             f"cannot listen on {host}:{port}: {reason}; choose another --port (0 takes a free one)"
         ) from None

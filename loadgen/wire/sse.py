@@ -35,7 +35,7 @@ class SseDecoder:
 
     __slots__ = (
         "_calm", "_data", "_id", "_kinds", "_max_event", "_max_fast", "_max_line", "_partial",
-        "_size", "_skip_lf", "_started", "_type", "broken", "bytes", "comments", "last_event_id",
+        "_size", "_skip_lf", "_started", "_type", "_usual", "broken", "bytes", "comments", "last_event_id",
         "replaced", "retry_ms", "unknown_fields",
     )  # fmt: skip
 
@@ -66,6 +66,7 @@ class SseDecoder:
         self._type = ""
         self._id = ""
         self._kinds = {"data": "message"}
+        self._usual = {b"data": "message"}
         self._calm = False
 
     def feed(self, data: bytes) -> list[Frame | Garbage]:
@@ -84,15 +85,15 @@ class SseDecoder:
             and data[-1:] == _LF
             and data.find(_CR) < 0
         ):
-            text = data.decode("utf-8", "replace")
-            name, _, value = text.partition(":")
-            kind = self._kinds.get(name)
-            if kind is not None:
+            name, _, value = data.partition(b": ")
+            kind = self._usual.get(name)
+            if kind is not None and value:
                 if kind != "message":
                     self.unknown_fields += 1
+                text = value[:-2].decode("utf-8", "replace")
                 if not text.isascii():
                     self.replaced += text.count(REPLACEMENT)
-                return [Frame(kind, value[1:-2] if value[:1] == " " else value[:-2])]
+                return [Frame(kind, text)]
         if self.broken or not data:
             return []
         return self._lines(data)
@@ -206,7 +207,7 @@ class SseDecoder:
             kind = f"field:{name}"
             # Bounded, so that a server that makes up names cannot grow us.
             if len(self._kinds) < _KNOWN_MAX:
-                self._kinds[name] = kind
+                self._kinds[name] = self._usual[name.encode()] = kind
         return kind
 
     def _dispatch(self, frames: list[Frame | Garbage]) -> None:

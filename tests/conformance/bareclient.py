@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -80,25 +81,46 @@ def connect_ws(server: Server) -> ClientConnection:
     return connect(server.websocket, max_size=None, proxy=None)
 
 
-def first_prompt(server: Server, question: str) -> tuple[http.client.HTTPResponse, dict[str, Any]]:
-    """An SSE turn that stands at its first prompt: the open answer, and the prompt's frame."""
+@dataclass(frozen=True, slots=True)
+class AtPrompt:
+    """A turn on ``/v1/chat/stream`` that stands at its first prompt; ``frame`` is the prompt's."""
+
+    server: Server
+    connection: http.client.HTTPConnection
+    answer: http.client.HTTPResponse
+    frame: dict[str, Any]
+
+    def reply(self, body: Any) -> tuple[int, str]:
+        """Status and body of a reply."""
+        return post(self.server, self.frame["response_url"], body)
+
+    def rest(self) -> str:
+        """The answer text that still comes."""
+        return "".join(
+            json.loads(data)["choices"][0]["delta"]["content"]
+            for kind, data in _events(self.answer)
+            if kind == "data"
+        )
+
+    def leave(self) -> None:
+        """Close the stream."""
+        self.answer.close()
+        self.connection.close()
+
+
+@contextmanager
+def at_prompt(server: Server, question: str) -> Iterator[AtPrompt]:
+    """A turn that is led to its first prompt, and left at the end."""
     connection = _connection(server)
     request = {"messages": [{"role": "user", "content": question}], "stream": True}
     connection.request("POST", "/v1/chat/stream", *_body(request))
     answer = connection.getresponse()
-    for kind, data in _events(answer):
-        if kind == "interaction_required":
-            return answer, json.loads(data)
-    raise AssertionError(f"{question!r} led to no prompt")
-
-
-def rest_of(answer: http.client.HTTPResponse) -> str:
-    """The answer text in what still comes."""
-    return "".join(
-        json.loads(data)["choices"][0]["delta"]["content"]
-        for kind, data in _events(answer)
-        if kind == "data"
-    )
+    shown = next(data for kind, data in _events(answer) if kind == "interaction_required")
+    turn = AtPrompt(server, connection, answer, json.loads(shown))
+    try:
+        yield turn
+    finally:
+        turn.leave()
 
 
 def post(server: Server, path: str, body: Any) -> tuple[int, str]:
@@ -113,14 +135,14 @@ def post(server: Server, path: str, body: Any) -> tuple[int, str]:
 
 
 def head(server: Server, method: str, path: str, body: Any) -> tuple[int, list[tuple[str, str]]]:
-    """Status and headers of the answer to a request, without what depends on the moment."""
+    """Status and sorted headers of the answer to a request, but for the date."""
     connection = _connection(server)
     try:
         connection.request(method, path, *(_body(body) if body is not None else ()))
         answer = connection.getresponse()
         headers = answer.getheaders()
         answer.read()
-        return answer.status, [header for header in headers if header[0].lower() != "date"]
+        return answer.status, sorted(header for header in headers if header[0].lower() != "date")
     finally:
         connection.close()
 

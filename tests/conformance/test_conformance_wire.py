@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import bareclient
 import pytest
@@ -43,6 +44,7 @@ RACING = {
 """Questions whose steps and chunks race each other to the client: each kind is in order."""
 
 ASK = {"sse": bareclient.ask_sse, "ws": bareclient.ask_ws}
+Answer = TypeVar("Answer")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32}")
 
 
@@ -65,6 +67,13 @@ def by_kind(seen: list[Seen]) -> dict[str, list[Any]]:
     return kinds
 
 
+def both(running: Callable[[str], Server], ask: Callable[[Server], Answer]) -> list[Answer]:
+    """What the real server and the mock answer, asked at the same time."""
+    servers = [running(name) for name in ("real", "mock")]
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(ask, servers))
+
+
 @pytest.fixture(params=["sse", "ws"])
 def transport(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -75,8 +84,8 @@ def test_the_mock_writes_the_frames_of_the_real_server(
     running: Callable[[str], Server], transport: str, about: str
 ) -> None:
     question = (ORDERED | RACING)[about]
-    real, mock = (ASK[transport](running(name), question) for name in ("real", "mock"))
-    assert len(real) > 2
+    real, mock = both(running, lambda server: ASK[transport](server, question))
+    assert len(real) >= 2
     assert by_kind(mock) == by_kind(real)
     if about in ORDERED:
         orders = [[kind for kind, _ in groupby(turn, lambda f: f.kind)] for turn in (mock, real)]
@@ -86,9 +95,7 @@ def test_the_mock_writes_the_frames_of_the_real_server(
 def test_the_mock_answers_an_auth_message_as_the_real_server_does(
     running: Callable[[str], Server],
 ) -> None:
-    real, mock = (
-        bareclient.ask_ws(running(name), SLOW, api_key="the same key") for name in ("real", "mock")
-    )
+    real, mock = both(running, lambda server: bareclient.ask_ws(server, SLOW, api_key="a key"))
     (greeting,) = by_kind(real)["auth_response_message"]
     assert dict(greeting)["status"] == "success"
     assert by_kind(mock) == by_kind(real)
@@ -127,8 +134,8 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
 
 
 @pytest.mark.parametrize("about", REQUESTS)
-def test_the_mock_answers_a_request_with_the_status_and_headers_of_the_real_server(
+def test_the_mock_answers_a_request_with_status_and_headers_of_the_real_server(
     running: Callable[[str], Server], about: str
 ) -> None:
-    real, mock = (bareclient.head(running(name), *REQUESTS[about]) for name in ("real", "mock"))
+    real, mock = both(running, lambda server: bareclient.head(server, *REQUESTS[about]))
     assert mock == real

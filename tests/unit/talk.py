@@ -289,7 +289,9 @@ class Talk:
     def _carry_out(self, command: Command, at: float) -> None:
         match command:
             case Send(outbound):
-                assert self.connected or self.lawless, f"{outbound} was sent where there is no connection"
+                assert self.connected or self.lawless, (
+                    f"{outbound} was sent where there is no connection"
+                )
                 words = outbound if self.wire is SOCKET else outbound.body.decode()
                 self._write(f"send {words}", at)
             case Post(request):

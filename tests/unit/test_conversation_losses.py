@@ -222,12 +222,19 @@ def test_a_lost_turn_is_taken_up_by_its_conversation_after_logging_in():
 
 
 def test_a_recovered_socket_carries_the_next_turn():
-    talk = Talk(SOCKET)
-    talk.ask_at_hand(0)
+    talk = Talk(SOCKET, login=True)
+    talk.ask(0, "t0")
+    talk.open(0)
+    talk.login(0)
+    talk.hear(0, Answer("a"), Completed())
+    talk.ask(50)
     talk.lose(100)
     talk.until(200)
     talk.open(210)
+    talk.login(220)
     talk.hear(300, Answer("a"), Completed())
+    assert "connected_ms" not in talk.row, "the turn began on a socket that stood"
+    assert "authenticated_ms" not in talk.row
     talk.heard()
     assert talk.ask(1000, "t2") == "send ask t2"
 
@@ -487,6 +494,16 @@ def test_a_question_is_asked_anew_once_only():
     talk.open(10)
     talk.heard()
     assert talk.lose(20, answered=False) == "finish and close"
+    assert talk.end == (Outcome.INCOMPLETE, Cause.STREAM_CUT)
+
+
+@pytest.mark.parametrize("event", [Answer("a"), TEXT], ids=["working", "at a prompt"])
+def test_a_question_that_was_answered_is_not_asked_anew(event):
+    talk = Talk(HTTP)
+    talk.ask_at_hand(0)
+    talk.hear(3, event)
+    talk.heard()
+    assert talk.lose(5, answered=False) == "finish and close"
     assert talk.end == (Outcome.INCOMPLETE, Cause.STREAM_CUT)
 
 

@@ -46,10 +46,14 @@ def test_the_analysts_time_is_in_no_clock_of_the_server(wire):
     assert happenings(talk.record) == [("resume", 400)]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in PromptKind if kind is not PromptKind.NOTIFICATION])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in PromptKind if kind is not PromptKind.NOTIFICATION]
+)
 @BOTH
 def test_a_prompt_of_every_kind_is_answered_once(wire, kind):
-    options = () if kind is PromptKind.TEXT else (Option("1", "Yes", "yes"), Option("2", "No", "no"))
+    options = (
+        () if kind is PromptKind.TEXT else (Option("1", "Yes", "yes"), Option("2", "No", "no"))
+    )
     prompt = Prompt(kind, "p7", "well?", options, execution="e1")
     talk = Talk(wire, habits=Habits(reply_ms=100, value="yes"))
     talk.ask_at_hand(0)
@@ -112,7 +116,11 @@ def test_the_pause_lasts_until_the_reply_is_written():
     talk.hear(1600, Answer("a"), Completed())
 
     (prompt,) = talk.row["prompts"]
-    assert (prompt["resumed_ms"], prompt["reply_done_ms"], prompt["reply_status"]) == (1520, 1530, 204)
+    assert (prompt["resumed_ms"], prompt["reply_done_ms"], prompt["reply_status"]) == (
+        1520,
+        1530,
+        204,
+    )
     assert clocks(talk.record)["human"] == 1020
 
 

@@ -82,6 +82,17 @@ def test_a_synthetic_first_step_is_no_progress(wire):
 
 
 @BOTH
+def test_progress_without_a_synthetic_first_step_is_the_first_step(wire):
+    talk = Talk(wire)
+    talk.ask_at_hand()
+    talk.hear(800, Progress("reasoning"))
+    talk.hear(900, Started("late"), Progress("tool"))
+    talk.hear(4000, Answer("yes"), Completed())
+    assert (talk.row["first_step_ms"], talk.row["first_progress_ms"]) == (800, 800)
+    assert talk.row["first_progress_kind"] == "reasoning"
+
+
+@BOTH
 def test_notices_are_counted_and_are_no_sign_of_the_agent(wire):
     talk = Talk(wire)
     talk.ask_at_hand()
@@ -373,8 +384,8 @@ def test_secrets_are_in_no_detail_and_no_answer_not_even_cut_short(text, shown):
 def test_a_secret_is_redacted_before_a_long_detail_is_cut():
     talk = Talk(HTTP)
     talk.ask_at_hand(0)
-    talk.hear(1, Failed(Outcome.FAILED, Cause.AGENT_ERROR, "x" * 490 + SECRET + "y" * 50))
-    assert talk.record.detail == "x" * 490 + "[redacted]"
+    talk.hear(1, Failed(Outcome.FAILED, Cause.AGENT_ERROR, "x" * 495 + SECRET + "y" * 50))
+    assert talk.record.detail == "x" * 495 + "[reda"
 
 
 @pytest.mark.parametrize("secret", ["a", "red", "[redacted]", "[redacte", ""])

@@ -12,8 +12,9 @@ from loadgen.clock import NS_PER_MS, now_ns
 from mockagent.deadlines import Deadlines
 from mockagent.faults import Break, Faults
 from mockagent.payloads import Written
-from mockagent.performance import Part, Performance
+from mockagent.performance import Performance
 from mockagent.script import Script
+from mockagent.stage import Part
 from mockagent.truth import Outcome, TruthLog, TurnTruth
 from mockagent.words import read_words
 from mockagent.workflow import Act, Ask, Chunk, Pause, Step, WorkflowFailure, work
