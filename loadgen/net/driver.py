@@ -7,6 +7,7 @@ hub callbacks.  Nothing here decides what a frame means.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +87,8 @@ class _Stream:
         self._driver.gone(self, at_ns, True)
 
     def send(self, outbound: Request | str) -> None:
+        if isinstance(outbound, str) and not self.link.reusable:
+            return  # it closed in the read that made us speak; the conversation has heard of that
         placed = self._driver.endpoint.placed
         self.link.send(outbound if isinstance(outbound, str) else placed(outbound))
         # Before the write: the peer's answer may be stamped before the call returns.
@@ -126,6 +129,7 @@ class Driver:
         self._wiring = wiring
         self._sink = sink
         self._interrupted = interrupted
+        self._todo: deque[Command] = deque()
         self._stream: _Stream | None = None
         self._poster = Poster(
             wiring.endpoint, wiring.keep_alive_s, conversation, self.act, self.fault
@@ -198,10 +202,13 @@ class Driver:
             self._stream = None
 
     def act(self) -> None:
-        """Carry out what the conversation wants."""
-        while self.conversation.has_commands:
-            for command in self.conversation.take_commands():
-                _ACTIONS[command.__class__](self, command)
+        """Carry out what the conversation wants; after a fault of ours, what is left of it."""
+        todo = self._todo
+        while todo or self.conversation.has_commands:
+            if not todo:
+                todo.extend(self.conversation.take_commands())
+            command = todo.popleft()
+            _ACTIONS[command.__class__](self, command)
 
     def gone(self, stream: _Stream, at_ns: int, answered: bool) -> None:
         """``stream`` has ended; tell the conversation unless it knows already."""
