@@ -35,8 +35,8 @@ class SseDecoder:
 
     __slots__ = (
         "_calm", "_data", "_id", "_kinds", "_max_event", "_max_fast", "_max_line", "_partial",
-        "_size", "_skip_lf", "_started", "_type", "_usual", "broken", "bytes", "comments", "last_event_id",
-        "replaced", "retry_ms", "unknown_fields",
+        "_size", "_skip_lf", "_started", "_type", "_usual", "broken", "bytes", "comments",
+        "last_event_id", "replaced", "retry_ms", "unknown_fields",
     )  # fmt: skip
 
     def __init__(self, max_line: int = 16 * MIB, max_event: int = 16 * MIB) -> None:
@@ -87,7 +87,7 @@ class SseDecoder:
         ):
             name, _, value = data.partition(b": ")
             kind = self._usual.get(name)
-            if kind is not None and value:
+            if kind is not None:
                 if kind != "message":
                     self.unknown_fields += 1
                 text = value[:-2].decode("utf-8", "replace")

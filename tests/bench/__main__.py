@@ -30,15 +30,15 @@ class Scales:
 
 FULL = Scales(
     accuracy=accuracy.Scale(180, tokens=80, token_ms=50, warm_s=8, window_s=25),
-    cost=cost.Scale(180, rate=20, events=60, warm_s=3, window_s=9, rounds=3),
+    cost=cost.Scale(180, rate=20, events=60, warm_s=4, window_s=9, rounds=3),
     capacity=capacity.Scale(20, events=40, warm_s=3, window_s=6, precision=0.1, most=5000),
     field=("ours-sse", "httpx", "hub-sse", "ours-ws", "websockets", "hub-ws", "ours-sse-user"),
     analysts=1000,
 )
 QUICK = Scales(
     accuracy=accuracy.Scale(30, tokens=20, token_ms=50, warm_s=2, window_s=6),
-    cost=cost.Scale(150, rate=20, events=40, warm_s=1, window_s=3, rounds=1),
-    capacity=capacity.Scale(20, events=20, warm_s=1, window_s=2.5, precision=1.0, most=40),
+    cost=cost.Scale(150, rate=20, events=20, warm_s=1.5, window_s=3.5, rounds=1),
+    capacity=capacity.Scale(20, events=20, warm_s=1.5, window_s=2.5, precision=1.0, most=40),
     field=("ours-sse", "ours-ws"),
     analysts=150,
 )

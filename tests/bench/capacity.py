@@ -22,6 +22,8 @@ LIMIT_MS = 5.0
 FINISHED = 0.98
 OFFERED = 0.97
 _FEWEST = 10
+_SETTLING_PER_S = 400
+"""Streams for which the window opens a second later: connecting them all is a load of its own."""
 
 STARTS = {
     "ours-sse": 800, "ours-sse-user": 400, "httpx": 100, "fast": 100, "hub-sse": 2000,
@@ -74,11 +76,14 @@ class Capacity:
         return best.reading.offered if best is not None and best.reading is not None else None
 
     @property
-    def server_limited(self) -> bool:
-        """Whether the lightest load that failed above `best` failed for the server's sake."""
+    def limit(self) -> str:
+        """What the lightest load above `best` failed for."""
         floor = self.best.streams if self.best else 0
         failed = [p for p in self.probes if not p.sustained and p.streams > floor]
-        return min(failed, key=lambda probe: probe.streams).server_limited if failed else True
+        if not failed:
+            return "not reached"
+        lightest = min(failed, key=lambda probe: probe.streams)
+        return "server" if lightest.server_limited else "client"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +110,11 @@ def measure(
             contender = CONTENDERS[name]
 
             def attempt(streams: int) -> Probe:
-                tried = _try(name, replace(order, streams=streams), pins, folder)
+                warm_s = scale.warm_s + streams / _SETTLING_PER_S
+                loaded = replace(order, streams=streams, warm_s=warm_s)
+                tried = _try(name, loaded, pins, folder)
                 if not tried.sustained:
-                    tried = _try(name, replace(order, streams=streams), pins, folder)
+                    tried = _try(name, loaded, pins, folder)
                 say(f"capacity: {name} {streams} streams {_words(tried)}")
                 return tried
 

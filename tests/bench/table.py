@@ -125,7 +125,7 @@ def _capacity(found: Capacities) -> str:
             )
         elif mine and other in [entry.name for entry in found.capacities]:
             lines.append(f"- {ours} sustains {mine:.0f} events/s, {other} no rate at all")
-    return head + _table(names, rows) + "\n\n" + "\n".join(lines)
+    return "\n\n".join(filter(None, (head + _table(names, rows), "\n".join(lines))))
 
 
 def _capacity_row(entry: Capacity) -> Sequence[str]:
@@ -136,7 +136,7 @@ def _capacity_row(entry: Capacity) -> Sequence[str]:
     return (
         _WIRES[entry.wire], entry.title, f"{reading.offered:.0f}", str(best.streams),
         f"{reading.cpu:.2f}", _ms(reading.error.p99), f"{reading.server_cpu or 0:.2f}",
-        _ms(reading.late_p99_ms), "server, or more" if entry.server_limited else "client",
+        _ms(reading.late_p99_ms), entry.limit,
     )  # fmt: skip
 
 

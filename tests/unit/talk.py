@@ -127,8 +127,8 @@ class Talk:
     """A conversation and a body that carries out its commands by noting them.
 
     It keeps the owner's obligations, checks after every call that the conversation keeps its own,
-    and writes at once unless ``slow``.  ``lawless``: the owner keeps no obligations, so what is sent
-    without a connection is its own fault.  All times in ms from 0.
+    and writes at once unless ``slow``.  ``lawless``: the owner keeps no obligations, so what is
+    sent without a connection is its own fault.  All times in ms from 0.
     """
 
     def __init__(
@@ -289,9 +289,7 @@ class Talk:
     def _carry_out(self, command: Command, at: float) -> None:
         match command:
             case Send(outbound):
-                assert self.connected or self.lawless, (
-                    f"{outbound} was sent where there is no connection"
-                )
+                assert self.connected or self.lawless, f"sent without connection: {outbound}"
                 words = outbound if self.wire is SOCKET else outbound.body.decode()
                 self._write(f"send {words}", at)
             case Post(request):
