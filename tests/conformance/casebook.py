@@ -114,6 +114,8 @@ def _token(subject: str) -> str:
 
 
 PLAIN = completed(W)
+CALM = "think_ms=500"
+"""Time for the answer to a reply before the turn can end without it."""
 CHOICES = ("radio", "checkbox", "dropdown")
 API_KEY = {"method": "api_key", "template": "analyst-key"}
 JWT = {"method": "jwt", "template": _token("analyst-jwt")}
@@ -146,7 +148,12 @@ FAILURES = (
     Case("in mid answer", "fail=mid", [broken("at mid") | {"answer": "w0 w1 ", "chunks": 2}]),
     Case("behind the answer", "fail=end", [broken("at end") | {"answer": W}]),
     Case("after 3 chunks", "fail_after=3", [broken("after 3 chunks") | {"answer": "w0 w1 w2 "}]),
-    Case("after a good prompt", "hitl=text fail=answer", [broken("at answer")], race=("steps",)),
+    Case(
+        "after a good prompt",
+        "hitl=text fail=answer",
+        [broken("at answer")],
+        race=("steps",),
+    ),
     Case("no such prompt", "hitl=bogus", [failed("unknown hitl kind 'bogus'")], race=("steps",)),
     Case("a turn after a failed one", "fail=mid", [broken("at mid"), broken("at mid")]),
 )
@@ -154,16 +161,20 @@ FAILURES = (
 PROMPTS = (
     Case(
         "text",
-        "hitl=text",
+        f"hitl=text {CALM}",
         [completed(f"[hitl text:2024] {W}", prompts=[("text", True)])],
     ),
     Case(
         "binary_choice",
-        "hitl=binary_choice",
+        f"hitl=binary_choice {CALM}",
         [completed(f"[hitl binary_choice:cancel] {W}", prompts=[("binary_choice", True)])],
     ),
     *(
-        Case(kind, f"hitl={kind}", [completed(f"[hitl {kind}:sms] {W}", prompts=[(kind, True)])])
+        Case(
+            kind,
+            f"hitl={kind} {CALM}",
+            [completed(f"[hitl {kind}:sms] {W}", prompts=[(kind, True)])],
+        )
         for kind in CHOICES
     ),
     Case(
@@ -205,10 +216,10 @@ PROMPTS = (
     ),
     Case(
         "a late reply kills the socket and the turn is taken up again",
-        "hitl=text hitl_timeout=1 hitl_catch=1 think_ms=3000",
+        "hitl=text hitl_timeout=1 hitl_catch=1 think_ms=5000",
         [completed(f"[hitl text:TIMEOUT] {W}", losses=[("turn", 1006)], resumed=1)],
         on=(WS,),
-        habits=Habits(reply_s=6.7),
+        habits=Habits(reply_s=7.5),
     ),
 )
 
@@ -255,7 +266,7 @@ CONNECTIONS = (
     ),
     Case(
         "a socket lost in a silent step",
-        "step_kind=none step_ms=2000",
+        "step_kind=none step_ms=3000",
         [completed(W, losses=[("turn", None)], recovered=True, resumed=1)],
         on=(WS,),
         loses=0.7,

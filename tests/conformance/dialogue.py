@@ -25,7 +25,7 @@ from loadgen.turn import Milestone, TurnRecord
 
 Row = dict[str, Any]
 
-DEADLINES = Deadlines(first_event_s=30, silence_s=30, resume_s=3, turn_s=60)
+DEADLINES = Deadlines(first_event_s=30, silence_s=30, resume_s=5, turn_s=60)
 RECONNECT = Reconnect(policy="fixed", base_s=0.1, attempts=3)
 
 
@@ -141,7 +141,6 @@ def facts(row: Row) -> dict[str, Any]:
         "notices": row.get("notices", {}),
         "late_events": row.get("late_events", 0),
         "prompts": [(prompt["kind"], prompt["replied"]) for prompt in prompts],
-        "reply_statuses": [prompt.get("reply_status") for prompt in prompts],
         "execution": "execution" in row,
         "connections": len(connections),
         "resumed": sum("resumes" in connection for connection in connections),

@@ -74,4 +74,4 @@ def test_only_a_reply_by_request_has_a_status(
 ) -> None:
     for kind in ("text", "binary_choice", "radio", "checkbox", "dropdown"):
         (row,) = played(server.name, dialect, f"prompts: {kind}")
-        assert facts(row)["reply_statuses"] == [status], kind
+        assert [prompt.get("reply_status") for prompt in row["prompts"]] == [status], kind
