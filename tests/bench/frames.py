@@ -25,10 +25,17 @@ _STEPS = (
 class Frames(Protocol):
     """The frames of one turn, as bytes for the socket."""
 
-    openings: Sequence[bytes]
-    """The synthetic first step and a tool's step."""
-    chunk: bytes
-    ending: bytes
+    @property
+    def openings(self) -> Sequence[bytes]:
+        """The synthetic first step and a tool's step."""
+
+    @property
+    def chunk(self) -> bytes:
+        """A piece of the answer."""
+
+    @property
+    def ending(self) -> bytes:
+        """What ends the turn."""
 
 
 class SseFrames:

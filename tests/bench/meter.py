@@ -68,6 +68,7 @@ class Meter:
         self._lags: list[int] = []
         self._from_ns = 0
         self._cpu_ns = 0
+        self._waited_ns: int | None = None
 
     def measure(self, sleep: Callable[[float], Any]) -> None:
         """Wait, measure, report; for a client that can block."""
@@ -84,19 +85,31 @@ class Meter:
 
     def begin(self) -> None:
         """The window opens."""
+        self._waited_ns = waited_ns()
         self._from_ns, self._cpu_ns = now_ns(), cpu_ns()
 
     def finish(self) -> None:
         """The window closes: write the reading."""
         to_ns, cpu = now_ns(), cpu_ns()
+        before, after = self._waited_ns, waited_ns()
+        waited = None if before is None or after is None else after - before
         reading = {
             "from_ns": self._from_ns,
             "to_ns": to_ns,
             "cpu_ns": cpu - self._cpu_ns,
+            "waited_ns": waited,
             "lags_ns": self._lags,
             "turns": self.turns,
         }
         write(Path(self.order.out), reading)
+
+
+def waited_ns() -> int | None:
+    """How long this process was ready to run while others had its processor, in ns; Linux only."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def write(path: Path, reading: dict[str, Any]) -> None:

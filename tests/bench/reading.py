@@ -47,9 +47,10 @@ class Reading:
     ``offered``: events a second that the server wrote; ``nominal``: what was to be expected.
     ``error``: arrival of the first answers as the client has it, against the server's write of
     them.  ``finished``: share of the turns ended by the server that the client had ended, too.
-    ``wrong``: turns that failed or lacked events.  ``lag``: how late the client's own timers were;
-    ``late_p99_ms``: how late the server's writes were against its schedule.  ``cpu`` and
-    ``server_cpu`` are shares of a processor.
+    ``wrong``: turns that failed or lacked events.  ``waited``: share of the window in which the
+    client could have run but others had its processor, None where the system does not tell.
+    ``lag``: how late the client's own timers were; ``late_p99_ms``: how late the server's writes
+    were against its schedule.  ``cpu`` and ``server_cpu`` are shares of a processor.
     """
 
     us_per_event: float
@@ -59,6 +60,7 @@ class Reading:
     error: Spread
     finished: float
     wrong: int
+    waited: float | None
     lag: Spread
     late_p99_ms: float
     server_cpu: float | None
@@ -106,6 +108,7 @@ def judge(
         ),
         finished=sum(id_ in known for id_ in ended) / len(ended) if ended else 0.0,
         wrong=sum(not turn.ok or turn.events != order.events for turn in turns),
+        waited=None if taken["waited_ns"] is None else taken["waited_ns"] / took,
         lag=spread(taken["lags_ns"]),
         late_p99_ms=sent["late_p99_ns"] / NS_PER_MS,
         server_cpu=sent["cpu"],

@@ -89,18 +89,20 @@ def _cost(found: Costs) -> str:
     rows = []
     for cost in found.costs:
         ours = found.us(_OURS[cost.wire])
+        waited = max(reading.waited or 0.0 for reading in cost.readings)
         errors = [reading.error.p99 for reading in cost.readings if reading.error.p99 is not None]
         rounds = [reading.us_per_event for reading in cost.readings]
         rows.append(
             (
                 _WIRES[cost.wire], cost.title, f"{cost.us_per_event:.1f}",
                 f"{min(rounds):.1f} - {max(rounds):.1f}", f"{cost.us_per_event / ours:.2f}",
-                _ms(sorted(errors)[len(errors) // 2] if errors else None), str(cost.wrong),
+                _ms(sorted(errors)[len(errors) // 2] if errors else None), f"{waited:.1%}",
+                str(cost.wrong),
             )
         )  # fmt: skip
     names = (
         "wire", "client", "us/event", "rounds", "of ours", "first-answer error p99 ms",
-        "wrong turns",
+        "disturbed", "wrong turns",
     )  # fmt: skip
     return head + _table(names, rows)
 
