@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import sys
-from pathlib import Path
+from typing import Any
 
 import click
 
 from loadgen.errors import LoadgenError
-from mockagent.agent import Settings
-from mockagent.profile import Profile, read_profile
+from mockagent.options import setting_options, settings_from
 from mockagent.server import listen, serve
 
 _LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -30,28 +29,7 @@ _LEVELS = ("debug", "info", "warning", "error", "critical")
     show_default=True,
     help="Port to listen on; 0 takes a free one.",
 )
-@click.option(
-    "--slots",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="How many turns run at a time, the others wait; 0: no cap. NAT as released has 8.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the profile's draws.")
-@click.option(
-    "--profile",
-    type=click.Path(path_type=Path),
-    help="TOML file that replaces values of the default profile.",
-)
-@click.option("--require-auth", is_flag=True, help="Refuse questions of callers without identity.")
-@click.option("--reject-auth", is_flag=True, help="Answer every auth_message with an error.")
-@click.option(
-    "--truth-limit",
-    type=click.IntRange(min=1),
-    default=1_000_000,
-    show_default=True,
-    help="Lines that each truth log keeps.",
-)
+@setting_options
 @click.option(
     "--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True,
     help="What goes to stderr.",
@@ -60,13 +38,8 @@ def main(
     host: str,
     allow_non_loopback: bool,
     port: int,
-    slots: int,
-    seed: int,
-    profile: Path | None,
-    require_auth: bool,
-    reject_auth: bool,
-    truth_limit: int,
     log_level: str,
+    **options: Any,
 ) -> None:
     """An agent on loopback that answers as NAT does, on a timeline that the question scripts.
 
@@ -78,21 +51,15 @@ def main(
             "add --allow-non-loopback if that is meant"
         )
     try:
-        settings = Settings(
-            slots=slots,
-            seed=seed,
-            profile=read_profile(profile) if profile else Profile(),
-            require_auth=require_auth,
-            reject_auth=reject_auth,
-            truth_limit=truth_limit,
-        )
+        settings = settings_from(options)
         listener = listen(host, port)
     except LoadgenError as error:
         click.echo(f"mockagent: {error}", err=True)
         sys.exit(int(error.exit_code))
     shown = f"[{host}]" if ":" in host else host
-    line = f"mock agent on http://{shown}:{listener.getsockname()[1]}"
-    serve(settings, listener, log_level, ready=lambda: print(line, flush=True))
+    origin = f"http://{shown}:{listener.getsockname()[1]}"
+    line = f"mock agent on {origin}"
+    serve(settings, listener, origin, log_level, ready=lambda: print(line, flush=True))
 
 
 def _is_loopback(host: str) -> bool:

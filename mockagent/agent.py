@@ -1,20 +1,25 @@
-"""What all routes of one mock share: its settings, slots, truth, prompts and clock."""
+"""What all routes of one mock share: its settings, users, truth, prompts and clock."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, fields
 from random import Random
+from typing import Any
 
+from mockagent.consents import Consents
 from mockagent.deadlines import Deadlines
+from mockagent.edition import Edition
 from mockagent.executions import Executions
 from mockagent.faults import Faults
+from mockagent.identity import Credential, Identities
+from mockagent.jwt_verifier import JwtPolicy, JwtVerifier
 from mockagent.profile import Profile
 from mockagent.script import Script
-from mockagent.slots import Slots
 from mockagent.truth import TruthLog
+from mockagent.users import Users
 from mockagent.words import read_words
 
 _REMEMBERED = 100_000
@@ -24,7 +29,9 @@ _STEERING = {word.name for owner in (Script, Faults) for word in fields(owner)} 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the command line says; ``slots`` 0 is no cap, ``truth_limit`` in lines."""
+    """What the command line says; ``slots`` 0 is no cap, ``truth_limit`` in lines, ``_s`` in
+    seconds.
+    """
 
     slots: int = 0
     seed: int = 0
@@ -32,6 +39,22 @@ class Settings:
     require_auth: bool = False
     reject_auth: bool = False
     truth_limit: int = 1_000_000
+    edition: Edition = Edition.SERVER
+    interactive_completions: bool = False
+    legacy_routes: bool = True
+    workflow_input: str | None = None
+    """The one parameter of the workflow; None: the workflow is an agent."""
+    accepted_credentials: frozenset[Credential] | None = None
+    identity_header: str | None = None
+    jwt: JwtPolicy | None = None
+    per_user: bool = False
+    oauth: bool = True
+    oauth_timeout_s: float = 300.0
+    prompt_grace_s: float = 5.0
+    keep_alive_s: int = 5
+    job_slots: int = 10
+    executions_kept: int = 100_000
+    """Executions that are remembered; 0: all, as NAT does."""
 
 
 class Agent:
@@ -39,9 +62,15 @@ class Agent:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.slots = Slots(settings.slots)
+        self.users = Users(settings.slots, settings.per_user)
+        self.identities = Identities(
+            settings.accepted_credentials,
+            JwtVerifier(settings.jwt) if settings.jwt else None,
+            settings.identity_header,
+        )
+        self.consents = Consents(settings.oauth_timeout_s) if settings.oauth else None
         self.truth = TruthLog(settings.truth_limit)
-        self.executions = Executions()
+        self.executions = Executions(settings.executions_kept)
         self.deadlines = Deadlines()
         self.connections: Callable[[], int] = lambda: 0
         """How many TCP connections are open; the server knows."""
@@ -64,6 +93,13 @@ class Agent:
         self._asked[question] += 1
         rng = Random(f"{self.settings.seed}\0{question}\0{self._asked[question]}")
         return self.settings.profile.draw(rng, Script.from_words(words).tag)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run ``work`` beside everything else, to its end or that of the mock."""
+        task = asyncio.create_task(work)
+        self.performing.add(task)
+        task.add_done_callback(self.performing.discard)
+        return task
 
     def stop(self) -> None:
         """Break off all running turns; nothing may be asked after this."""

@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.types import ASGIApp
+from starlette.routing import BaseRoute, WebSocketRoute
 
 from mockagent.agent import Agent
-from mockagent.nat_http import ChatStream, ExecutionRoutes, answer_json
+from mockagent.answers import answer_json
+from mockagent.nat_routes import nat_routes, plain_route
 from mockagent.nat_ws import ROUTE, ChatSocket
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 def build_app(agent: Agent) -> Starlette:
     """The ASGI application of ``agent``."""
+    socket = WebSocketRoute(ROUTE, ChatSocket(agent))
     return Starlette(
-        routes=[*_nat_routes(agent), *_truth_routes(agent)],
+        routes=[*nat_routes(agent), socket, *_truth_routes(agent)],
         exception_handlers={HTTPException: _refuse},
     )
-
-
-def _nat_routes(agent: Agent) -> list[BaseRoute]:
-    executions = ExecutionRoutes(agent.executions)
-    return [
-        _route("/v1/chat/stream", ChatStream(agent, "/v1/chat/stream", interactive=True), "POST"),
-        _route("/chat/stream", ChatStream(agent, "/chat/stream", interactive=False), "POST"),
-        _route("/executions/{execution}", executions.status, "GET"),
-        _route(
-            "/executions/{execution}/interactions/{interaction}/response",
-            executions.respond,
-            "POST",
-        ),
-        _route("/health", _health, "GET"),
-        WebSocketRoute(ROUTE, ChatSocket(agent)),
-    ]
 
 
 def _truth_routes(agent: Agent) -> list[BaseRoute]:
@@ -54,26 +37,14 @@ def _truth_routes(agent: Agent) -> list[BaseRoute]:
         return _json_lines(agent.truth.sockets())
 
     async def summary(request: Request) -> Response:
-        slots = {"total": agent.slots.total, "held": agent.slots.held}
-        slots |= {"waiting": agent.slots.waiting}
-        counts = agent.truth.summary()
-        return answer_json(counts | {"connections": agent.connections(), "slots": slots})
+        more = {"connections": agent.connections(), "slots": agent.users.slots()}
+        return answer_json(agent.truth.summary() | more)
 
     return [
-        _route("/_truth", turns, "GET"),
-        _route("/_truth/sockets", sockets, "GET"),
-        _route("/_truth/summary", summary, "GET"),
+        plain_route("/_truth", turns, "GET"),
+        plain_route("/_truth/sockets", sockets, "GET"),
+        plain_route("/_truth/summary", summary, "GET"),
     ]
-
-
-def _route(path: str, endpoint: Handler | ASGIApp, method: str) -> Route:
-    route = Route(path, endpoint, methods=[method])
-    route.methods = {method}  # FastAPI, unlike Starlette, does not add HEAD to GET
-    return route
-
-
-async def _health(request: Request) -> Response:
-    return answer_json({"status": "healthy"})
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

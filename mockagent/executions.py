@@ -1,7 +1,7 @@
-"""The store behind ``/executions``: prompts of HTTP runs, and the answers to them.
+"""The store behind ``/executions``: what runs over HTTP want of their human, and how they ended.
 
-As in NAT, a streamed execution stays ``running`` after its prompts, even when its stream has ended,
-and one whose client left at a prompt still takes an answer.
+As in NAT, a streamed execution stays ``running`` after its prompts, even when its stream has ended;
+one whose client left at a prompt still takes an answer; nothing is ever cleaned up by age.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from mockagent.consents import Flow
 from mockagent.ids import new_id
-
-_KEPT = 100_000
-"""NAT keeps executions for ever; we forget the oldest beyond this many."""
 
 
 class Unknown(LookupError):
@@ -24,47 +22,85 @@ class Resolved(ValueError):
 
 
 class Execution:
-    """One run that has asked its human something."""
+    """One run over HTTP.  ``told`` is set as soon as there is anything to tell: a prompt, a URL,
+    the end.  ``cut``: its connection is to be cut instead.
+    """
 
-    __slots__ = ("future", "id", "interaction", "prompt")
+    __slots__ = ("cut", "error", "flow", "future", "id", "interaction", "prompt", "result", "told")
 
     def __init__(self) -> None:
         self.id = new_id()
         self.interaction: str | None = None
         self.prompt: dict[str, Any] = {}
         self.future: asyncio.Future[str] | None = None
+        self.flow: Flow | None = None
+        self.result: Any = None
+        self.error: str | None = None
+        self.cut = False
+        self.told = asyncio.Event()
 
     @property
     def response_url(self) -> str:
         """Where the answer to the pending prompt goes."""
         return f"/executions/{self.id}/interactions/{self.interaction}/response"
 
+    def completed(self, result: Any) -> None:
+        """The run is over, with ``result`` as its route answers it."""
+        self.result = result
+        self.told.set()
+
+    def failed(self, error: str) -> None:
+        """The run is over, by an exception with that text."""
+        self.error = error
+        self.told.set()
+
+    def status(self) -> dict[str, Any]:
+        """Its status without its id: the last fields of every answer about it."""
+        if self.result is not None:
+            return {"status": "completed", "result": self.result}
+        if self.error is not None:
+            return {"status": "failed", "error": self.error}
+        if self.interaction is not None:
+            return {"status": "interaction_required"} | self.pending()
+        if self.flow is not None:
+            return {"status": "oauth_required"} | self.allowing()
+        return {"status": "running"}
+
     def pending(self) -> dict[str, Any]:
-        """The pending prompt as frames and statuses show it."""
+        """The pending prompt."""
         return {
-            "execution_id": self.id,
             "interaction_id": self.interaction,
             "prompt": self.prompt,
             "response_url": self.response_url,
         }
 
+    def allowing(self) -> dict[str, Any]:
+        """The pending consent."""
+        assert self.flow is not None
+        return {"auth_url": self.flow.url, "oauth_state": self.flow.state}
+
 
 class Executions:
-    """All executions of the process."""
+    """The executions of the process whose id anybody knows; ``kept`` 0 is all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
         self._known: dict[str, Execution] = {}
 
     def ask(self, execution: Execution, prompt: dict[str, Any]) -> asyncio.Future[str]:
         """Open a prompt in ``execution``; the future gets the human's value."""
-        if execution.id not in self._known:
-            if len(self._known) >= _KEPT:
-                self._known.pop(next(iter(self._known)))
-            self._known[execution.id] = execution
+        self._remember(execution)
         execution.interaction = new_id()
         execution.prompt = prompt
         execution.future = asyncio.get_running_loop().create_future()
+        execution.told.set()
         return execution.future
+
+    def consent(self, execution: Execution, flow: Flow) -> None:
+        """Send the user of ``execution`` to a URL."""
+        self._remember(execution)
+        execution.flow = flow
+        execution.told.set()
 
     def status(self, id_: str) -> dict[str, Any]:
         """The status of an execution.
@@ -75,11 +111,7 @@ class Executions:
         execution = self._known.get(id_)
         if execution is None:
             raise Unknown(f"Execution {id_} not found")
-        if execution.interaction is None:
-            return {"execution_id": id_, "status": "running"}
-        pending = execution.pending()
-        del pending["execution_id"]
-        return {"execution_id": id_, "status": "interaction_required"} | pending
+        return {"execution_id": id_} | execution.status()
 
     def answer(self, id_: str, interaction: str, value: str) -> None:
         """Answer the pending prompt of an execution.
@@ -97,3 +129,9 @@ class Executions:
             raise Resolved(f"Interaction {interaction} has already been resolved")
         execution.future.set_result(value)
         execution.interaction = None
+
+    def _remember(self, execution: Execution) -> None:
+        if execution.id not in self._known:
+            if self._kept and len(self._known) >= self._kept:
+                self._known.pop(next(iter(self._known)))
+            self._known[execution.id] = execution

@@ -53,6 +53,10 @@ class Faults:
     """Answer the request with this status (400-599) instead of a stream; HTTP."""
     retry_after: int = 1
     """Seconds in the Retry-After header of a 429 or 503."""
+    stray: int = 0
+    """1: the closing step of somebody else's abandoned run comes first, as on a real server that
+    has just collected its garbage.
+    """
     html: int = 0
     """1: 200 with a page of HTML, as a login wall answers; HTTP."""
 

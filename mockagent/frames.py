@@ -6,12 +6,14 @@ must not be what a benchmark measures.  Source: protocols recorded in ``tests/re
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
+from mockagent.edition import Edition
 from mockagent.ids import new_id
 from mockagent.workflow import Step
 
@@ -32,11 +34,14 @@ def json_text(value: Any) -> str:
 
 
 class Timestamp:
-    """The text of the wall clock in WebSocket messages: ``2026-11-29 20:08:23.984630+00:00``."""
+    """The text of the wall clock in WebSocket messages: ``2026-11-29 20:08:23.984630+00:00``, in
+    the documented edition ``2026-11-29T20:08:23Z``.
+    """
 
-    __slots__ = ("_prefix", "_second")
+    __slots__ = ("_documented", "_prefix", "_second")
 
-    def __init__(self) -> None:
+    def __init__(self, edition: Edition = Edition.SERVER) -> None:
+        self._documented = edition.documented
         self._second = -1
         self._prefix = ""
 
@@ -45,7 +50,10 @@ class Timestamp:
         second, rest = divmod(wall_ns, 1_000_000_000)
         if second != self._second:
             self._second = second
-            self._prefix = f"{datetime.fromtimestamp(second, UTC):%Y-%m-%d %H:%M:%S}"
+            separator = "T" if self._documented else " "
+            self._prefix = f"{datetime.fromtimestamp(second, UTC):%Y-%m-%d{separator}%H:%M:%S}"
+        if self._documented:
+            return f"{self._prefix}Z"
         micros = rest // 1_000
         return f"{self._prefix}.{micros:06d}+00:00" if micros else f"{self._prefix}+00:00"
 
@@ -91,12 +99,17 @@ def sse_usage(id_: str, chunks: int, created_s: int) -> bytes:
     })  # fmt: skip
 
 
-def sse_step(step: Step) -> bytes:
-    """An intermediate step, under NAT's own field name."""
+def sse_value(text: str) -> bytes:
+    """An answer chunk on the workflow routes, in ASCII."""
+    return f"data: {json.dumps({'value': text})}\n\n".encode()
+
+
+def sse_step(step: Step, kind: str = "markdown") -> bytes:
+    """An intermediate step, under NAT's own field name; ``kind`` is the event's where it is raw."""
     content = {
         "id": step.id,
         "parent_id": step.parent,
-        "type": "markdown",
+        "type": kind,
         "name": step.name,
         "payload": step.payload,
     }
@@ -119,15 +132,27 @@ def sse_event(kind: str, content: Mapping[str, Any]) -> bytes:
 
 
 class WsFrames:
-    """Messages of one turn on a WebSocket; the constant parts are rendered once."""
+    """Messages of one turn; the constant parts are rendered once.
 
-    __slots__ = ("_clock", "_ends", "_parent", "_turn")
+    The documented edition says ``completed`` or ``failed`` at the end, and gives a step the id of
+    its user message as parent.
+    """
 
-    def __init__(self, turn: str, conversation: str | None, clock: Timestamp) -> None:
+    __slots__ = ("_clock", "_documented", "_ends", "_parent", "_turn")
+
+    def __init__(
+        self,
+        turn: str,
+        conversation: str | None,
+        clock: Timestamp,
+        edition: Edition = Edition.SERVER,
+    ) -> None:
         self._clock = clock
+        self._documented = edition.documented
         self._parent = f'"parent_id":{json_text(turn)},'
         self._turn = f'"conversation_id":{json_text(conversation)},"content":'
-        self._ends = ',"status":"in_progress","timestamp":"', ',"status":"complete","timestamp":"'
+        words = ("in_progress", "completed" if edition.documented else "complete", "failed")
+        self._ends = tuple(f',"status":"{word}","timestamp":"' for word in words)
 
     def chunk(self, id_: str, text: str, wall_ns: int) -> str:
         """A piece of the answer."""
@@ -135,13 +160,18 @@ class WsFrames:
         return self._message("system_response_message", id_, content, wall_ns)
 
     def step(self, step: Step, wall_ns: int) -> str:
-        """An intermediate step; it carries no id of its turn."""
+        """An intermediate step; on the server it carries no id of its turn."""
         content = json_text({"name": step.name, "payload": step.payload})
+        if self._documented:
+            links = f'{self._parent}"intermediate_parent_id":"{step.parent}",'
+        else:
+            links = (
+                f'"parent_id":"{step.parent}","intermediate_parent_id":"default",'
+                '"update_message_id":"default",'
+            )
         return (
             f'{{"type":"system_intermediate_message","id":"{step.id}","thread_id":"default",'
-            f'"parent_id":"{step.parent}","intermediate_parent_id":"default",'
-            f'"update_message_id":"default",{self._turn}{content}'
-            f'{self._ends[0]}{self._clock.text(wall_ns)}"}}'
+            f'{links}{self._turn}{content}{self._ends[0]}{self._clock.text(wall_ns)}"}}'
         )
 
     def prompt(self, prompt: Mapping[str, Any], wall_ns: int) -> str:
@@ -150,14 +180,15 @@ class WsFrames:
         return self._message("system_interaction_message", new_id(), content, wall_ns)
 
     def error(self, code: str, message: str, details: str, wall_ns: int) -> str:
-        """A failure; `complete` follows it in most cases."""
+        """A failure; a closing message follows it in most cases."""
         content = json_text({"code": code, "message": message, "details": details})
         return self._message("error_message", new_id(), content, wall_ns)
 
-    def complete(self, wall_ns: int) -> str:
-        """The end of the turn."""
-        kind, content = "system_response_message", '{"text":null}'
-        return self._message(kind, new_id(), content, wall_ns, final=True)
+    def complete(self, wall_ns: int, failed: bool = False) -> str:
+        """The end of the turn.  The documents know no null text, and tell a failure apart."""
+        content = '{"text":""}' if self._documented else '{"text":null}'
+        end = 2 if failed and self._documented else 1
+        return self._message("system_response_message", new_id(), content, wall_ns, end)
 
     def trace(self, trace: str, wall_ns: int) -> str:
         """An observability trace id; it comes after the end."""
@@ -166,8 +197,8 @@ class WsFrames:
             f'{{"observability_trace_id":"{trace}"}},"timestamp":"{self._clock.text(wall_ns)}"}}'
         )
 
-    def _message(self, kind: str, id_: str, content: str, wall_ns: int, final: bool = False) -> str:
+    def _message(self, kind: str, id_: str, content: str, wall_ns: int, end: int = 0) -> str:
         return (
             f'{{"type":"{kind}","id":"{id_}","thread_id":"default",{self._parent}{self._turn}'
-            f'{content}{self._ends[final]}{self._clock.text(wall_ns)}"}}'
+            f'{content}{self._ends[end]}{self._clock.text(wall_ns)}"}}'
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qs
@@ -18,19 +17,31 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from loadgen.clock import NS_PER_S, now_ns, wall_ns
-from mockagent import nat_schema, payloads
+from mockagent import ws_words
 from mockagent.agent import Agent
 from mockagent.faults import Faults
-from mockagent.frames import Timestamp, WsFrames, json_text
-from mockagent.identity import IdentityError, from_connection, from_payload, safe_session
-from mockagent.nat_schema import UserMessage
+from mockagent.frames import Timestamp, WsFrames
+from mockagent.identity import IdentityError, NotAccepted, safe_session
+from mockagent.intake import question_of
+from mockagent.payloads import Request
 from mockagent.performance import Performance
+from mockagent.requests import ChatRequest
 from mockagent.script import Script
 from mockagent.stage import ClientGone, Form, Part
 from mockagent.truth import Outcome, TurnTruth
+from mockagent.workflow import Quoted
+from mockagent.ws_schema import (
+    AuthMessage,
+    InteractionMessage,
+    Misfit,
+    ModePayload,
+    UserMessage,
+    understood,
+)
 from mockagent.ws_stage import Question, Socket, WsStage
 
 ROUTE = "/websocket"
+_REFUSED = (1008, "Identity credential was rejected")
 _FORMS = {
     "chat_stream": Form.STREAM,
     "generate_stream": Form.STREAM,
@@ -51,7 +62,7 @@ class ChatSocket:
         self._agent = agent
         self._numbers = count(1)
         self._conversations: dict[tuple[str, str], Chat] = {}
-        self._clock = Timestamp()
+        self._clock = Timestamp(agent.settings.edition)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         query = parse_qs(scope["query_string"].decode("latin-1"))
@@ -68,9 +79,13 @@ class ChatSocket:
         happened("connect", socket.number, resume)
         code = 1006
         try:
-            chat.user = from_connection(scope["headers"], session)
+            chat.user = await self._agent.identities.from_handshake(scope["headers"], session)
             await chat.resume()
             code = await chat.serve(receive)
+        except NotAccepted as refusal:
+            await socket.send((ws_words.auth_answer(self._clock, None, str(refusal)),))
+            await socket.close(*_REFUSED)
+            code = _REFUSED[0]
         except (IdentityError, _Drop, ClientGone):
             pass
         except asyncio.CancelledError:
@@ -96,13 +111,16 @@ class Chat:
         self.socket = socket
         self.conversation: str | None = None
         self.question: Question | None = None
-        self.frames: WsFrames | None = None
+        self.frames = WsFrames("default_id", None, clock, agent.settings.edition)
         self.running: asyncio.Task[None] | None = None
+        self.popup = False
         self._agent = agent
+        self._edition = agent.settings.edition
         self._conversations = conversations
         self._clock = clock
         self._resume = resume
         self._resume_tried = False
+        self._stage: WsStage | None = None
 
     async def serve(self, receive: Receive) -> int:
         """Obey messages until the client leaves; its close code.
@@ -118,26 +136,30 @@ class Chat:
             try:
                 content = orjson.loads(message.get("text") or b"")
             except ValueError:
-                raise _Drop from None
-            if not isinstance(content, dict):
+                content = None
+            if isinstance(content, dict):
+                await self._obey(content, at_ns)
+            elif self._edition.documented:
+                await self.socket.send((ws_words.misfit(self._clock, Misfit.DATA),))
+            else:
                 raise _Drop
-            await self._obey(content, at_ns)
 
-    async def _obey(self, content: Mapping[str, Any], at_ns: int) -> None:
+    async def _obey(self, content: dict[str, Any], at_ns: int) -> None:
         """Do what a message says; an invalid one is ignored without a word, as NAT does."""
-        kind = content.get("type")
-        if kind == "user_message":
-            asked = nat_schema.user_message(content)
-            if asked is not None:
-                await self._turn(asked, at_ns)
-        elif kind == "auth_message":
-            payload = nat_schema.auth_payload(content)
-            if payload is not None:
-                await self._login(payload)
-        elif kind == "user_interaction_message":
-            messages = nat_schema.interaction(content)
-            if messages is not None:
-                self._reply(messages)
+        message = understood(content)
+        if isinstance(message, UserMessage):
+            await self._turn(message, at_ns)
+        elif isinstance(message, AuthMessage):
+            await self._login(message)
+        elif isinstance(message, InteractionMessage):
+            self._reply(message)
+        elif self._edition.documented:
+            if content.get("type") == "auth_message":
+                why = ws_words.refusal_of(IdentityError(), "unknown", self._edition)
+                answer = ws_words.auth_answer(self._clock, None, why)
+            else:
+                answer = ws_words.misfit(self._clock, message)
+            await self.socket.send((answer,))
 
     async def resume(self) -> None:
         """Point the running turn of the asked conversation at this socket; tried once."""
@@ -153,7 +175,7 @@ class Chat:
         self.frames = other.frames
         self.running = other.running
         question = self.question
-        if question is None or question.answer.done() or self.frames is None:
+        if question is None or question.answer.done():
             return
         prompt = question.prompt
         if prompt["timeout"] is not None:
@@ -162,38 +184,30 @@ class Chat:
         await self.socket.send((self.frames.prompt(prompt, wall_ns()),))
         self._happened("prompt_again")
 
-    async def _login(self, payload: Mapping[str, Any]) -> None:
-        if payload["method"] == "oauth_mode_preference":
+    async def _login(self, message: AuthMessage) -> None:
+        payload = message.payload
+        if isinstance(payload, ModePayload):
+            self.popup = payload.mode == "popup"
+            if self._stage is not None:
+                self._stage.prefer(self.popup)
             return
         user = refusal = None
         if self._agent.settings.reject_auth:
             refusal = "Identity credential is not accepted"
         else:
             try:
-                user = from_payload(payload)
+                user = await self._agent.identities.from_payload(payload.model_dump())
             except IdentityError as error:
-                refusal = str(error)
-        self._happened("auth_message", ok=user is not None, method=payload["method"])
-        trouble = {
-            "code": "user_auth_error",
-            "message": "Authentication failed",
-            "details": refusal,
-        }
-        answer = {
-            "type": "auth_response_message",
-            "status": "success" if user else "error",
-            "user_id": user,
-            "payload": None if user else trouble,
-            "timestamp": self._clock.text(wall_ns()),
-        }
+                refusal = ws_words.refusal_of(error, payload.method, self._edition)
+        self._happened("auth_message", ok=user is not None, method=payload.method)
         self.user = user or self.user
-        await self.socket.send((json_text(answer),))
+        await self.socket.send((ws_words.auth_answer(self._clock, user, refusal),))
         if user is not None:
             await self.resume()
 
-    def _reply(self, messages: list[dict[str, Any]]) -> None:
+    def _reply(self, message: InteractionMessage) -> None:
         """The human's answer.  Only the first one, while it is waited for, is survived."""
-        value = nat_schema.last_user_text(messages)
+        value = message.content.last_user_text()
         question = self.question
         wanted = question is not None and not question.answer.done() and value is not None
         self._happened("reply", wanted=wanted)
@@ -203,34 +217,29 @@ class Chat:
 
     async def _turn(self, asked: UserMessage, at_ns: int) -> None:
         agent = self._agent
-        self.conversation = asked.conversation
-        frames = self.frames = WsFrames(asked.id, asked.conversation, self._clock)
-        if self.user and asked.conversation:
-            self._conversations[self.user, asked.conversation] = self
+        self.conversation = asked.conversation_id
+        frames = self.frames = WsFrames(asked.id, self.conversation, self._clock, self._edition)
+        if self.user and self.conversation:
+            self._conversations[self.user, self.conversation] = self
         self._happened("user_message", id=asked.id, authenticated=self.user is not None)
-        form = _FORMS[asked.schema]
-        if asked.schema.startswith("generate"):
-            question = nat_schema.last_user_text(asked.messages)
-            if question is None:
-                await self.socket.send((_unusable(frames),))
-                return
-            given = question
-        else:
-            question = nat_schema.last_text(asked.messages)
-            given = payloads.request_text(asked.messages, {})
-        truth = agent.truth.begin(asked.id, asked.conversation, "ws", ROUTE, at_ns)
+        question, given = _asked(asked)
+        if given is None:
+            await self.socket.send((ws_words.unusable(frames),))
+            return
+        truth = agent.truth.begin(asked.id, self.conversation, "ws", ROUTE, at_ns)
         if agent.settings.require_auth and self.user is None:
             agent.truth.end(truth, Outcome.REFUSED)
-            await self.socket.send(_unauthenticated(frames))
+            await self.socket.send(ws_words.unauthenticated(frames))
             return
-        script, faults = (Script(), Faults()) if question is None else agent.plan(question)
-        truth.tag = script.tag
+        words = (Script(), Faults()) if question is None else agent.plan(question)
+        truth.tag = words[0].tag
         await self._cancel_running()
-        part = Part(question, given, script, faults, form)
-        task = asyncio.create_task(self._perform(part, truth, frames))
+        form = _FORMS[asked.schema_type]
+        part = Part(question, given, *words, form=form, user=self.user)
+        self._stage = WsStage(self)
+        task = agent.spawn(self._perform(part, truth, self._stage))
         self.running = task
-        agent.performing.add(task)
-        key = (self.user, asked.conversation)
+        key = (self.user, self.conversation)
         task.add_done_callback(lambda done: self._forget(done, key))
 
     async def _cancel_running(self) -> None:
@@ -241,7 +250,6 @@ class Chat:
             self.running = None
 
     def _forget(self, done: asyncio.Task[None], key: tuple[str | None, str | None]) -> None:
-        self._agent.performing.discard(done)
         if self.running is done:
             self.running = None
         user, conversation = key
@@ -250,13 +258,17 @@ class Chat:
             if self._conversations.get(place) is self:
                 del self._conversations[place]
 
-    async def _perform(self, part: Part, truth: TurnTruth, frames: WsFrames) -> None:
+    async def _perform(self, part: Part, truth: TurnTruth, stage: WsStage) -> None:
         agent = self._agent
         outcome = Outcome.FAILED
+        performance = Performance(agent, part, stage, truth)
         try:
-            async with agent.slots:
-                stage = WsStage(self, frames)
-                outcome = await Performance(part, stage, truth, agent.deadlines).run()
+            with agent.users.session(part.user) as session:
+                async with session.slots:
+                    outcome = await performance.run()
+                session.failed = outcome is Outcome.FAILED
+        except IdentityError as error:
+            await self.socket.send(ws_words.nobody(self.frames, error))
         except ClientGone:
             outcome = Outcome.CLIENT_GONE
         except asyncio.CancelledError:
@@ -265,23 +277,20 @@ class Chat:
             _log.exception("a turn broke: this is a fault of the mock")
         finally:
             agent.truth.end(truth, outcome)
+        if outcome is Outcome.CLIENT_GONE and part.script.block_ms > 0:
+            agent.spawn(performance.haunt())
 
     def _happened(self, what: str, **facts: Any) -> None:
         where = self.conversation or self._resume
         self._agent.truth.happened(what, self.socket.number, where, **facts)
 
 
-def _unusable(frames: WsFrames) -> str:
-    return frames.error(
-        "invalid_user_message_content",
-        "User message content could not be found",
-        "No user text content found in messages.",
-        wall_ns(),
-    )
-
-
-def _unauthenticated(frames: WsFrames) -> tuple[str, str]:
-    """A refusal that only this mock gives (``--require-auth``)."""
-    details = "no identity on the connection and no auth_message before the user_message"
-    error = frames.error("user_auth_error", "Authentication required", details, wall_ns())
-    return error, frames.complete(wall_ns())
+def _asked(message: UserMessage) -> tuple[str | None, str | Quoted | None]:
+    """The question, and what the workflow is given: the messages, or on ``generate`` the last text
+    of the user; None when there is none.
+    """
+    if message.schema_type.startswith("generate"):
+        text = message.content.last_user_text()
+        return text, text
+    body = ChatRequest.model_validate(message.content.model_dump())
+    return question_of(body, None), Request(body)

@@ -9,35 +9,21 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from loadgen.clock import NS_PER_S
+from pydantic import BaseModel
 
-_OPTIONS: dict[str, Any] = {
-    "model": None,
-    "frequency_penalty": 0.0,
-    "logit_bias": None,
-    "logprobs": None,
-    "top_logprobs": None,
-    "max_tokens": None,
-    "n": 1,
-    "presence_penalty": 0.0,
-    "response_format": None,
-    "seed": None,
-    "service_tier": None,
-    "stream": False,
-    "stream_options": None,
-    "temperature": 1.0,
-    "top_p": None,
-    "tools": None,
-    "tool_choice": None,
-    "parallel_tool_calls": True,
-    "user": None,
-}
-_DEFAULT_OPTIONS = " ".join(f"{name}={value!r}" for name, value in _OPTIONS.items())
+from loadgen.clock import NS_PER_S
+from mockagent.workflow import Event, Kind, Quoted, Step
+
+WORKFLOW = "<workflow>"
+_TOOL = (Kind.TOOL_START, Kind.TOOL_END)
+_LLM = (Kind.LLM_START, Kind.LLM_NEW_TOKEN, Kind.LLM_END)
+_ADAPTED = (*_TOOL, *_LLM, Kind.FUNCTION_START, Kind.FUNCTION_END)
 
 
 class Written(NamedTuple):
@@ -48,35 +34,96 @@ class Written(NamedTuple):
     wall_ns: int
 
 
-def tool(asked: str, found: str) -> str:
-    """A tool's step: its input, and its output once there is one."""
-    payload = f"**Input:**\n{_fence(asked)}"
-    return f"{payload}\n\n**Output:**\n{_fence(found)}" if found else payload
+class Request:
+    """A request as the workflow gets it."""
+
+    __slots__ = ("_body", "_text")
+
+    def __init__(self, body: BaseModel) -> None:
+        self._body = body
+        self._text = ""
+
+    def text(self) -> str:
+        """As the object prints itself."""
+        self._text = self._text or str(self._body)
+        return self._text
+
+    def value(self) -> Any:
+        """Its fields."""
+        return self._body.model_dump(mode="json")
 
 
-def llm(asked: str, said: str) -> str:
-    """A model's step: its input, and all it has said so far."""
-    payload = f"**Input:**\n```python\n{html.escape(asked, quote=False)}\n```"
-    return f"{payload}\n\n**Output:**\n{html.escape(said, quote=False)}" if said else payload
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """All chunks of a streamed answer."""
+
+    written: Sequence[Written]
+
+    def text(self) -> str:
+        """As the list prints itself."""
+        return chunks_text(self.written)
+
+    def value(self) -> Any:
+        """The list of chunks."""
+        return [chunk_value(written) for written in self.written]
 
 
-def function_start(given: str) -> str:
-    """The opening step of a function."""
-    return f"**Function Input:**\n{_fence(given)}"
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """An answer in one piece, as a chat response."""
+
+    written: Written
+
+    def text(self) -> str:
+        """As the object prints itself."""
+        return response_text(self.written)
+
+    def value(self) -> Any:
+        """The response."""
+        return response_value(self.written)
 
 
-def function_complete(given: str, result: str) -> str:
-    """The closing step of a function: input and output."""
-    return f"{function_start(given)}**Function Output:**\n{_fence(result)}"
+@dataclass(frozen=True, slots=True)
+class ValueAnswer:
+    """An answer in one piece, as ``{"value": ...}``."""
+
+    written: Written
+
+    def text(self) -> str:
+        """As the object prints itself."""
+        return f"value={self.written.text!r}"
+
+    def value(self) -> Any:
+        """The object."""
+        return {"value": self.written.text}
 
 
-def request_text(messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> str:
-    """A chat request as its Python object prints itself."""
-    said = ", ".join(_message_text(message) for message in messages)
-    if not options:
-        return f"messages=[{said}] {_DEFAULT_OPTIONS}"
-    rest = " ".join(f"{name}={value!r}" for name, value in {**_OPTIONS, **options}.items())
-    return f"messages=[{said}] {rest}"
+def text_of(quoted: str | Quoted) -> str:
+    """What a step quotes in markdown."""
+    return quoted if isinstance(quoted, str) else quoted.text()
+
+
+def value_of(quoted: str | Quoted) -> Any:
+    """What a raw step quotes in JSON."""
+    return quoted if isinstance(quoted, str) else quoted.value()
+
+
+def markdown(event: Event) -> Step | None:
+    """The step that the adaptor of the streams makes of an event; None: it shows nothing."""
+    kind = event.kind
+    if kind not in _ADAPTED:
+        return None
+    asked, said = text_of(event.asked), text_of(event.said)
+    if kind in _TOOL:
+        return Step(event.id, event.parent, f"Tool: {event.name}", _tool(asked, said))
+    if kind in _LLM:
+        return Step(event.id, event.parent, event.name, _llm(asked, said))
+    parent = "root" if event.name == WORKFLOW else event.parent
+    if kind is Kind.FUNCTION_START:
+        return Step(event.id, parent, f"Function Start: {event.name}", _function_start(asked))
+    before = _function_start(asked) if asked else ""
+    payload = f"{before}**Function Output:**\n{_fence(said)}"
+    return Step(event.id, parent, f"Function Complete: {event.name}", payload)
 
 
 def chunks_text(chunks: Sequence[Written]) -> str:
@@ -104,9 +151,51 @@ def response_text(answer: Written) -> str:
     )
 
 
-def value_text(answer: Written) -> str:
-    """A whole answer of a generate schema, as it prints itself."""
-    return f"value={answer.text!r}"
+def chunk_value(written: Written) -> dict[str, Any]:
+    """A chunk of a chat as JSON."""
+    delta = {"content": written.text, "role": None, "tool_calls": None}
+    return {
+        "id": written.id,
+        "choices": [{"finish_reason": None, "index": 0, "delta": delta}],
+        "created": written.wall_ns // NS_PER_S,
+        "model": "unknown-model",
+        "object": "chat.completion.chunk",
+        "system_fingerprint": None,
+        "service_tier": None,
+        "usage": None,
+    }
+
+
+def response_value(answer: Written) -> dict[str, Any]:
+    """A whole chat answer as JSON."""
+    words = len(answer.text.split())
+    message = {"content": answer.text, "role": "assistant"}
+    return {
+        "id": answer.id,
+        "object": "chat.completion",
+        "model": "unknown-model",
+        "created": answer.wall_ns // NS_PER_S,
+        "choices": [{"finish_reason": "stop", "index": 0, "message": message}],
+        "usage": {"prompt_tokens": 0, "completion_tokens": words, "total_tokens": words},
+        "system_fingerprint": None,
+        "service_tier": None,
+    }
+
+
+def _tool(asked: str, found: str) -> str:
+    """A tool's step: its input, and its output once there is one."""
+    payload = f"**Input:**\n{_fence(asked)}"
+    return f"{payload}\n\n**Output:**\n{_fence(found)}" if found else payload
+
+
+def _llm(asked: str, said: str) -> str:
+    """A model's step: its input, and all it has said so far."""
+    payload = f"**Input:**\n```python\n{html.escape(asked, quote=False)}\n```"
+    return f"{payload}\n\n**Output:**\n{html.escape(said, quote=False)}" if said else payload
+
+
+def _function_start(given: str) -> str:
+    return f"**Function Input:**\n{_fence(given)}"
 
 
 def _fence(text: str) -> str:
@@ -134,37 +223,3 @@ def _moment(wall_ns: int) -> str:
 @lru_cache(maxsize=64)
 def _second(second: int) -> str:
     return ", ".join(str(part) for part in datetime.fromtimestamp(second, UTC).timetuple()[:6])
-
-
-def _message_text(message: Mapping[str, Any]) -> str:
-    role = message["role"]
-    content = message["content"]
-    shown = repr(content)
-    if isinstance(content, list):
-        shown = f"[{', '.join(_part_text(part) for part in content)}]"
-    fields = [
-        f"content={shown}",
-        f"role=<UserMessageContentRoleType.{role.upper()}: {role!r}>",
-        f"tool_calls={message.get('tool_calls')!r}",
-        f"tool_call_id={message.get('tool_call_id')!r}",
-    ]
-    known = ("content", "role", "tool_calls", "tool_call_id")
-    fields += [f"{key}={value!r}" for key, value in message.items() if key not in known]
-    return f"Message({', '.join(fields)})"
-
-
-def _part_text(part: Mapping[str, Any]) -> str:
-    if part["type"] == "text":
-        text = part.get("text", "default")
-        return f"TextContent(type=<ChatContentType.TEXT: 'text'>, text={text!r})"
-    if part["type"] == "image_url":
-        url = part.get("image_url", {}).get("url", "http://default.com")
-        return (
-            "ImageContent(type=<ChatContentType.IMAGE_URL: 'image_url'>, "
-            f"image_url=ImageUrl(url={url!r}))"
-        )
-    audio = part.get("input_audio", {})
-    return (
-        "AudioContent(type=<ChatContentType.INPUT_AUDIO: 'input_audio'>, input_audio=InputAudio("
-        f"data={audio.get('data', 'default')!r}, format={audio.get('format', 'default')!r}))"
-    )

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from enum import Enum, auto
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from loadgen.clock import NS_PER_MS, now_ns, wall_ns
 from mockagent import payloads, prompts
-from mockagent.deadlines import Deadlines
-from mockagent.faults import Break
+from mockagent.agent import Agent
+from mockagent.consents import Refused
+from mockagent.delivery import Broken, Delivery, Mark, hold_until
 from mockagent.ids import new_id
-from mockagent.payloads import Written
+from mockagent.payloads import WORKFLOW, Written
 from mockagent.stage import Form, Part, Stage
 from mockagent.truth import Outcome, PromptTruth, TurnTruth
 from mockagent.workflow import (
@@ -27,51 +27,42 @@ from mockagent.workflow import (
     Ask,
     Block,
     Chunk,
+    Consent,
+    Event,
     InBandError,
+    Kind,
     Pause,
-    Step,
+    Quoted,
     Trace,
     WorkflowFailure,
     work,
 )
 
 _FOREVER_MS = 86_400_000.0
-_GRACE_S = 5
-"""NAT waits so much longer for a human than the prompt says."""
-
-
-class _Mark(Enum):
-    OPENING = auto()
-    WORK = auto()
-    CLOSING = auto()
-    ANSWER = auto()
-    PROMPT = auto()
-    NOTHING = auto()
-
-
-class _Broken(Exception):
-    def __init__(self, outcome: Outcome) -> None:
-        self.outcome = outcome
+_NAME = "analyst_sim"
+"""What the conformance server's workflow is called."""
+_NOBODY = "Authentication failed. No resolved user identity is available."
 
 
 class Performance:
     """One turn on a stage."""
 
-    def __init__(self, part: Part, stage: Stage, truth: TurnTruth, deadlines: Deadlines) -> None:
+    def __init__(self, agent: Agent, part: Part, stage: Stage, truth: TurnTruth) -> None:
+        self._agent = agent
         self._part = part
         self._stage = stage
         self._truth = truth
-        self._deadlines = deadlines
+        self._deadlines = agent.deadlines
+        self._delivery = Delivery(
+            stage, truth, part.faults, agent.deadlines, before_break=self._show_steps
+        )
         self._due = 0
-        self._steps: deque[tuple[Step, _Mark]] = deque()
+        self._steps: deque[tuple[Any, Mark]] = deque()
         self._written: list[Written] = []
         self._waiting: Written | None = None
-        self._held: list[tuple[Any, _Mark]] = []
-        self._hold_until = 0
-        self._burst = part.faults.burst
-        self._break = part.faults.breaking(stage.websocket)
-        self._plain = not (self._burst or self._break or part.faults.hold_ms)
         self._asides: list[tuple[int, Callable[[], Awaitable[None]]]] = []
+        self._trace: str | None = None
+        self._acts: Acts | None = None
 
     async def run(self) -> Outcome:
         """Perform from the moment the slot is there to the end.
@@ -81,25 +72,50 @@ class Performance:
         """
         part, stage = self._part, self._stage
         self._truth.slot_ns = self._due = now_ns()
-        root = new_id()
-        opening = payloads.function_start(part.given)
-        self._step(Step(root, "root", "Function Start: <workflow>", opening), _Mark.OPENING)
+        run, root = new_id(), new_id()
+        if part.faults.stray:
+            stray = Event(new_id(), new_id(), Kind.FUNCTION_END, WORKFLOW, "", "None")
+            self._event(stray, Mark.CLOSING)
+        self._event(Event(run, "root", Kind.WORKFLOW_START, _NAME, part.given), Mark.OPENING)
+        self._event(Event(root, run, Kind.FUNCTION_START, WORKFLOW, part.given), Mark.OPENING)
         self._plan_asides()
         try:
-            await self._play(work(part.question, part.script, part.faults, root))
+            self._acts = work(part.question, part.script, part.faults, root)
+            await self._play(self._acts)
+            self._acts = None
             result = await self._deliver()
-            closing = payloads.function_complete(part.given, result)
-            self._step(Step(root, "root", "Function Complete: <workflow>", closing), _Mark.CLOSING)
+            ended = Event(root, run, Kind.FUNCTION_END, WORKFLOW, part.given, result)
+            self._event(ended, Mark.CLOSING)
+            self._event(Event(run, "root", Kind.WORKFLOW_END, _NAME, "", result), Mark.CLOSING)
             await self._show_steps()
-            await self._finish(stage.completed(self._truth.chunks))
+            await self._delivery.finish(stage.completed(self._truth.chunks), self._due)
         except WorkflowFailure as failure:
             await self._show_chunk()
             self._steps.clear()
-            await self._finish(stage.failed(failure))
+            await self._delivery.finish(stage.failed(failure), self._due)
             return Outcome.FAILED
-        except _Broken as broken:
+        except Broken as broken:
             return broken.outcome
         return Outcome.COMPLETED
+
+    async def haunt(self) -> None:
+        """Go on working for nobody: NAT's work of a turn whose client has left ends with the next
+        answer chunk.  Only its blocking can be noticed.
+        """
+        acts = self._acts
+        if acts is None:
+            return
+        self._waiting = None
+        self._steps.clear()
+        self._asides.clear()
+        try:
+            act = acts.send(None)
+            while isinstance(act, Pause | Block | Event | Trace):
+                if isinstance(act, Pause | Block):
+                    await self._perform(act)
+                act = acts.send(None)
+        except (StopIteration, WorkflowFailure):
+            pass
 
     async def _play(self, acts: Acts) -> None:
         try:
@@ -120,18 +136,17 @@ class Performance:
                 await self._pause(act.ms)
         elif isinstance(act, Chunk):
             await self._chunk(act.text)
-        elif isinstance(act, Step):
-            self._step(act, _Mark.WORK)
+        elif isinstance(act, Event):
+            self._event(act, Mark.WORK)
         elif isinstance(act, Ask):
             return await self._ask(act)
         elif isinstance(act, Block):
             if act.ms > 0:
                 threading.Event().wait(act.ms / 1000)
+        elif isinstance(act, Consent):
+            await self._consent()
         elif isinstance(act, Trace):
-            frame = self._stage.trace(act.id)
-            if frame is not None:
-                await self._show_all()
-                await self._emit(frame, _Mark.NOTHING)
+            self._trace = act.id
         elif isinstance(act, InBandError):
             await self._inband_error()
         return None
@@ -152,14 +167,20 @@ class Performance:
             await self._deadlines.until(at_ns)
             await aside()
 
-    def _step(self, step: Step, mark: _Mark) -> None:
+    def _event(self, event: Event, mark: Mark) -> None:
         """Queue a step.
 
         In NAT prompts go straight to the client, chunks through a queue, steps through one more: of
         what the workflow does in one instant a prompt leaves first, then a chunk, then the steps.
-        A failure in that instant loses the steps.
+        A failure in that instant loses the steps.  A trace id is noticed when the next step comes.
         """
-        self._steps.append((step, mark))
+        if self._trace is not None:
+            frame, self._trace = self._stage.trace(self._trace), None
+            if frame is not None:
+                self._steps.append((frame, Mark.NOTHING))
+        frame = self._stage.step(event)
+        if frame is not None:
+            self._steps.append((frame, mark))
 
     async def _chunk(self, text: str) -> None:
         """Queue a chunk; a prompt may still overtake it, no other act does."""
@@ -172,96 +193,44 @@ class Performance:
 
     async def _show_chunk(self) -> None:
         written, self._waiting = self._waiting, None
-        if written is None:
-            return
-        if self._plain:
-            await self._stage.send((self._stage.chunk(written),))
-            self._stamp(_Mark.ANSWER, now_ns())
-            return
-        await self._answer(written)
+        if written is not None:
+            await self._delivery.answer(self._stage.chunk(written), self._due)
 
     async def _show_steps(self) -> None:
         while self._steps:
-            step, mark = self._steps.popleft()
-            await self._emit(self._stage.step(step), mark)
+            frame, mark = self._steps.popleft()
+            await self._delivery.emit(frame, mark)
 
     async def _show_all(self) -> None:
         await self._show_chunk()
         await self._show_steps()
 
-    async def _deliver(self) -> str:
-        """What the workflow returns, as its closing step prints it; answers in one piece are shown
+    async def _deliver(self) -> Quoted:
+        """What the workflow returns, as its closing step quotes it; answers in one piece are shown
         here.
         """
         if self._part.form is Form.STREAM:
             await self._show_chunk()
-            return payloads.chunks_text(self._written)
+            return payloads.Chunks(self._written)
         text = "".join(written.text for written in self._written)
         whole = Written(new_id(), text, wall_ns())
-        await self._show_steps()
-        await self._answer(whole)
+        await self._delivery.answer(self._stage.chunk(whole), self._due)
         if self._part.form is Form.WHOLE_CHAT:
-            return payloads.response_text(whole)
-        return payloads.value_text(whole)
-
-    async def _answer(self, written: Written) -> None:
-        if self._break is not None and self._break[1] == 0:
-            await self._break_off(self._break[0])
-        await self._emit(self._stage.chunk(written), _Mark.ANSWER)
-        if self._break is not None and self._shown() == self._break[1]:
-            await self._break_off(self._break[0])
-
-    def _shown(self) -> int:
-        held = sum(mark is _Mark.ANSWER for _, mark in self._held)
-        return self._truth.chunks + held
-
-    async def _emit(self, frame: Any, mark: _Mark) -> None:
-        bursting = self._burst and (self._held or mark is _Mark.ANSWER)
-        if not self._hold_until and not bursting:
-            await self._stage.send((frame,))
-            self._stamp(mark, now_ns())
-            return
-        self._held.append((frame, mark))
-        if not self._hold_until and self._shown() >= self._burst:
-            self._burst = 0
-            await self._release()
-
-    async def _release(self) -> None:
-        held, self._held = self._held, []
-        if held:
-            await self._stage.send([frame for frame, _ in held])
-            at_ns = now_ns()
-            for _, mark in held:
-                self._stamp(mark, at_ns)
-
-    def _stamp(self, mark: _Mark, at_ns: int) -> None:
-        truth = self._truth
-        if mark is _Mark.ANSWER:
-            truth.chunks += 1
-            truth.last_answer_ns = at_ns
-            truth.first_answer_ns = truth.first_answer_ns or at_ns
-            truth.max_late_ns = max(truth.max_late_ns, at_ns - self._due)
-        elif mark is _Mark.PROMPT:
-            truth.prompts[-1].sent_ns = at_ns
-        elif mark is not _Mark.NOTHING:
-            truth.steps += 1
-            if mark is _Mark.OPENING:
-                truth.first_step_ns = at_ns
-            elif mark is _Mark.WORK:
-                truth.first_progress_ns = truth.first_progress_ns or at_ns
+            return payloads.ChatAnswer(whole)
+        return payloads.ValueAnswer(whole)
 
     async def _ask(self, ask: Ask) -> str:
-        prompt = prompts.prompt(ask.kind, ask.timeout_s)
+        prompt = prompts.prompt(ask.kind, ask.timeout_s, self._agent.settings.edition)
         frame, answer = self._stage.ask(ask.kind, prompt)
         truth = PromptTruth(ask.kind)
         self._truth.prompts.append(truth)
         try:
             if frame is not None:
-                await self._emit(frame, _Mark.PROMPT)
+                await self._delivery.emit(frame, Mark.PROMPT)
             if answer is None:
                 return prompts.ACKNOWLEDGED
             await self._show_all()
-            await self._end_holding()
+            await self._delivery.end_holding(self._due)
             value = await self._wait(answer, ask.timeout_s)
             truth.answered_ns = now_ns()
             return value
@@ -273,7 +242,7 @@ class Performance:
         """The human's value.  The future is not cancelled with the turn: an execution whose client
         has left still takes an answer.
         """
-        limit = None if timeout_s is None else timeout_s + _GRACE_S
+        limit = None if timeout_s is None else timeout_s + self._agent.settings.prompt_grace_s
         done, _ = await asyncio.wait((answer,), timeout=limit)
         if done:
             return answer.result()
@@ -282,46 +251,60 @@ class Performance:
             "TimeoutError", f"HITL prompt timed out after {timeout_s}s waiting for human response"
         )
 
+    async def _consent(self) -> None:
+        """Get the user's token: there already, or by asking."""
+        consents, user = self._agent.consents, self._part.user
+        if consents is None:
+            raise WorkflowFailure("ScriptedFailure", "no auth_provider in the configuration")
+        if user is None:
+            raise WorkflowFailure("RuntimeError", _NOBODY)
+        if consents.granted(user):
+            return
+        flow = consents.begin()
+        truth = PromptTruth("oauth_consent")
+        try:
+            frame = self._stage.consent(flow)
+            self._truth.prompts.append(truth)
+            if frame is not None:
+                await self._delivery.emit(frame, Mark.PROMPT)
+            await self._show_all()
+            await self._delivery.end_holding(self._due)
+            await consents.obtain(user, flow)
+            truth.answered_ns = now_ns()
+        except TimeoutError:
+            why = f"Authentication flow timed out after {consents.timeout_s} seconds."
+            raise _no_token(why) from None
+        except Refused as refused:
+            raise _no_token(str(refused)) from None
+        finally:
+            consents.end(flow)
+            self._due = now_ns()
+        self._stage.consented()
+
     def _plan_asides(self) -> None:
         """What happens at a time of its own, whatever the workflow does."""
         faults = self._part.faults
         if faults.role_chunk:
             role_ns = self._due + int(faults.role_ms * NS_PER_MS)
             self._asides.append((role_ns, self._show_role))
-        if faults.hold_ms > 0:
-            self._hold_until = self._due + int(faults.hold_ms * NS_PER_MS)
-            self._asides.append((self._hold_until, self._end_holding))
+        held_ns = self._delivery.hold_until_ns = hold_until(faults, self._due)
+        if held_ns:
+            self._asides.append((held_ns, lambda: self._delivery.end_holding(self._due)))
         self._asides.sort(key=lambda aside: aside[0])
 
     async def _show_role(self) -> None:
         await self._show_all()
         frame = self._stage.role()
         if frame is not None:
-            await self._emit(frame, _Mark.NOTHING)
-
-    async def _end_holding(self) -> None:
-        """Let everything go that is held back, when its time has come."""
-        if self._hold_until:
-            await self._deadlines.until(self._hold_until)
-        self._hold_until = self._burst = 0
-        await self._release()
+            await self._delivery.emit(frame, Mark.NOTHING)
 
     async def _inband_error(self) -> None:
         frames = self._stage.inband_error()
         if frames:
             await self._show_all()
-            await self._finish(frames)
-            raise _Broken(Outcome.FAILED)
+            await self._delivery.finish(frames, self._due)
+            raise Broken(Outcome.FAILED)
 
-    async def _finish(self, frames: Sequence[Any]) -> None:
-        await self._end_holding()
-        for frame in frames:
-            await self._stage.send((frame,))
-        await self._stage.end()
-        self._truth.ended_ns = now_ns()
 
-    async def _break_off(self, how: Break) -> None:
-        await self._show_steps()
-        await self._end_holding()
-        await self._stage.break_off(how)
-        raise _Broken(Outcome.EOF if how is Break.EOF else Outcome.CUT)
+def _no_token(why: str) -> WorkflowFailure:
+    return WorkflowFailure("RuntimeError", f"Authentication callback failed: {why}")

@@ -34,12 +34,20 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    settings: Settings, listener: socket.socket, log_level: str, ready: Callable[[], None]
+    settings: Settings,
+    listener: socket.socket,
+    origin: str,
+    log_level: str,
+    ready: Callable[[], None],
 ) -> None:
-    """Serve on ``listener`` until SIGTERM or SIGINT; ``ready`` is called when it serves."""
+    """Serve on ``listener``, which is reached at ``origin``, until SIGTERM or SIGINT; ``ready`` is
+    called when it serves.
+    """
     logging.basicConfig(level=log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").addFilter(_expected)
     agent = Agent(settings)
+    if agent.consents is not None:
+        agent.consents.origin = origin
     config = uvicorn.Config(
         build_app(agent),
         loop="uvloop",
@@ -48,7 +56,7 @@ def serve(
         ws_ping_interval=20,
         ws_ping_timeout=20,
         ws_max_size=16 * 1024 * 1024,
-        timeout_keep_alive=5,
+        timeout_keep_alive=settings.keep_alive_s,
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Protocol
 
+from mockagent.consents import Flow
 from mockagent.faults import Break, Faults
 from mockagent.payloads import Written
 from mockagent.script import Script
-from mockagent.workflow import Step, WorkflowFailure
+from mockagent.workflow import Event, Quoted, WorkflowFailure
 
 
 class ClientGone(Exception):
@@ -30,13 +31,16 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is to be performed: ``given`` is the request as the opening step quotes it."""
+    """What is to be performed: ``given`` is the request as the opening step quotes it, ``user`` the
+    caller's id as far as the run knows it.
+    """
 
     question: str | None
-    given: str
+    given: str | Quoted
     script: Script
     faults: Faults
     form: Form = Form.STREAM
+    user: str | None = None
 
 
 class Stage(Protocol):
@@ -44,8 +48,8 @@ class Stage(Protocol):
 
     websocket: bool
 
-    def step(self, step: Step) -> Any:
-        """The frame of a step."""
+    def step(self, event: Event) -> Any:
+        """The frame of an event; None if it is not shown."""
 
     def chunk(self, written: Written) -> Any:
         """The frame of an answer chunk."""
@@ -74,6 +78,16 @@ class Stage(Protocol):
 
     def asked(self) -> None:
         """The prompt is over: answered, timed out or broken off."""
+
+    def consent(self, flow: Flow) -> Any:
+        """The frame that asks the user to allow a token.
+
+        Raises:
+            WorkflowFailure: nobody can be asked here.
+        """
+
+    def consented(self) -> None:
+        """The user has allowed it."""
 
     async def send(self, frames: Sequence[Any]) -> None:
         """Hand frames to the transport in one write.

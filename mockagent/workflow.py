@@ -7,9 +7,10 @@ and the closing step, transports, time) is in `performance`.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
 
-from mockagent import payloads, prompts
+from mockagent import prompts
 from mockagent.faults import Faults
 from mockagent.ids import new_id
 from mockagent.script import Script
@@ -27,8 +28,50 @@ class Block(NamedTuple):
     ms: float
 
 
+class Kind(StrEnum):
+    """What an event is: NAT's IntermediateStepType, as far as the workflow emits it."""
+
+    WORKFLOW_START = "WORKFLOW_START"
+    WORKFLOW_END = "WORKFLOW_END"
+    FUNCTION_START = "FUNCTION_START"
+    FUNCTION_END = "FUNCTION_END"
+    TOOL_START = "TOOL_START"
+    TOOL_END = "TOOL_END"
+    LLM_START = "LLM_START"
+    LLM_NEW_TOKEN = "LLM_NEW_TOKEN"
+    LLM_END = "LLM_END"
+    CUSTOM_START = "CUSTOM_START"
+    CUSTOM_END = "CUSTOM_END"
+
+
+class Quoted(Protocol):
+    """A Python object that steps quote: as its text in markdown, as JSON where they are raw."""
+
+    def text(self) -> str:
+        """Its ``str``."""
+
+    def value(self) -> Any:
+        """What it becomes in JSON."""
+
+
+class Event(NamedTuple):
+    """Something that happened in the run, of which clients are told by a step frame (or not).
+
+    Steps take a slower way to the client than chunks and prompts do.  ``said`` is what there is so
+    far; ``chunk`` is what a token adds.
+    """
+
+    id: str
+    parent: str
+    kind: Kind
+    name: str
+    asked: str | Quoted
+    said: str | Quoted = ""
+    chunk: str = ""
+
+
 class Step(NamedTuple):
-    """A step frame.  Steps take a slower way to the client than chunks and prompts do."""
+    """An event as the step adaptor shows it: the content of a step frame."""
 
     id: str
     parent: str
@@ -49,6 +92,10 @@ class Ask(NamedTuple):
     timeout_s: int | None
 
 
+class Consent(NamedTuple):
+    """The run needs an OAuth token of its user, who may have to allow that first."""
+
+
 class Trace(NamedTuple):
     """The run has an observability trace id."""
 
@@ -59,7 +106,7 @@ class InBandError(NamedTuple):
     """An error object inside the stream, then its end (a mock-only act)."""
 
 
-Act = Pause | Block | Step | Chunk | Ask | Trace | InBandError
+Act = Pause | Block | Event | Chunk | Ask | Consent | Trace | InBandError
 Acts = Generator[Act, str | None, None]
 
 
@@ -79,6 +126,12 @@ ODD = (
 terminators, text outside ASCII.
 """
 
+_STEP_KINDS = {
+    "function": (Kind.FUNCTION_START, Kind.FUNCTION_END),
+    "llm": (Kind.LLM_START, Kind.LLM_END),
+    "custom": (Kind.CUSTOM_START, Kind.CUSTOM_END),
+}
+
 
 def work(question: str | None, script: Script, faults: Faults, root: str) -> Acts:
     """The acts of one turn; ``root`` is the id of the workflow's own step.
@@ -93,7 +146,8 @@ def work(question: str | None, script: Script, faults: Faults, root: str) -> Act
     _fail(script, "start")
     yield from _ask(script, "start")
     if script.oauth:
-        raise WorkflowFailure("ScriptedFailure", "no auth_provider in the configuration")
+        yield Consent()
+        yield Chunk("[oauth ok] ")
     for number in range(script.steps):
         yield from _step(number, script, root)
         _fail(script, "steps")
@@ -108,7 +162,7 @@ def _answer(question: str, script: Script, faults: Faults, root: str) -> Acts:
     model = new_id()
     written = ""
     if script.llm:
-        yield Step(model, root, "sim-model", payloads.llm(question, ""))
+        yield Event(model, root, Kind.LLM_START, "sim-model", question)
     for number in range(script.tokens):
         if number == script.fail_after:
             raise WorkflowFailure("ScriptedFailure", f"scripted failure after {number} chunks")
@@ -123,12 +177,13 @@ def _answer(question: str, script: Script, faults: Faults, root: str) -> Acts:
         chunk = f"w{number}".ljust(script.token_len, "x") + " "
         if script.llm:
             written += chunk
-            yield Step(model, root, "sim-model", payloads.llm(question, written))
+            token = Kind.LLM_NEW_TOKEN
+            yield Event(model, root, token, "sim-model", question, written, chunk)
         yield Chunk(chunk)
     if script.odd:
         yield Chunk(ODD)
     if script.llm:
-        yield Step(model, root, "sim-model", payloads.llm(question, written))
+        yield Event(model, root, Kind.LLM_END, "sim-model", question, written)
     yield from _ask(script, "end")
     _fail(script, "end")
     yield Chunk(f"tag={script.tag}" if script.tag else "end")
@@ -136,26 +191,21 @@ def _answer(question: str, script: Script, faults: Faults, root: str) -> Acts:
 
 def _step(number: int, script: Script, root: str) -> Acts:
     id_ = new_id()
-    query = f"query {number}"
+    query, name = f"query {number}", "search"
+    start, end = _STEP_KINDS.get(script.step_kind, (Kind.TOOL_START, Kind.TOOL_END))
+    shown = script.step_kind != "none"
     if script.step_kind == "function":
+        name = "retriever"
         query = (
             f"{number} step_ms={script.step_ms} block_ms={script.block_ms} step_kb={script.step_kb}"
         )
-        yield Step(id_, root, "Function Start: retriever", payloads.function_start(query))
-    elif script.step_kind == "llm":
-        yield Step(id_, root, "search", payloads.llm(query, ""))
-    elif script.step_kind not in ("custom", "none"):
-        yield Step(id_, root, "Tool: search", payloads.tool(query, ""))
+    if shown:
+        yield Event(id_, root, start, name, query)
     yield Block(script.block_ms)
     yield Pause(script.step_ms)
-    document = "document" + "." * int(script.step_kb * 1024)
-    if script.step_kind == "function":
-        payload = payloads.function_complete(query, document)
-        yield Step(id_, root, "Function Complete: retriever", payload)
-    elif script.step_kind == "llm":
-        yield Step(id_, root, "search", payloads.llm(query, document))
-    elif script.step_kind not in ("custom", "none"):
-        yield Step(id_, root, "Tool: search", payloads.tool(query, document))
+    if shown:
+        document = "document" + "." * int(script.step_kb * 1024)
+        yield Event(id_, root, end, name, query, document)
 
 
 def _ask(script: Script, where: str) -> Acts:

@@ -10,11 +10,13 @@ from typing import Any, Protocol
 from starlette.types import Send
 
 from loadgen.clock import now_ns, wall_ns
+from mockagent import prompts
+from mockagent.consents import Flow
 from mockagent.faults import Break
 from mockagent.frames import WsFrames
-from mockagent.payloads import Written
+from mockagent.payloads import Written, markdown
 from mockagent.stage import ClientGone
-from mockagent.workflow import Step, WorkflowFailure
+from mockagent.workflow import Event, WorkflowFailure
 
 
 class Socket:
@@ -42,11 +44,11 @@ class Socket:
         except OSError:
             raise ClientGone from None
 
-    async def close(self) -> None:
-        """Say goodbye with code 1000."""
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Say goodbye."""
         if not self._closed:
             self._closed = True
-            await self._send({"type": "websocket.close", "code": 1000})
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     def drop(self) -> None:
         """End the TCP connection without a close frame."""
@@ -69,23 +71,28 @@ class Chatting(Protocol):
 
     socket: Socket
     question: Question | None
+    frames: WsFrames
+    popup: bool
 
 
 class WsStage:
-    """A turn shown as WebSocket messages, on whatever socket its chat has at the moment."""
+    """A turn shown as WebSocket messages, on whatever socket its chat has at the moment, and in the
+    name of the chat's last message, even if that became no turn.
+    """
 
     websocket = True
 
-    def __init__(self, chat: Chatting, frames: WsFrames) -> None:
+    def __init__(self, chat: Chatting) -> None:
         self._chat = chat
-        self._frames = frames
         self._trace: str | None = None
+        self._flow: Flow | None = None
 
-    def step(self, step: Step) -> str:
-        return self._frames.step(step, wall_ns())
+    def step(self, event: Event) -> str | None:
+        step = markdown(event)
+        return None if step is None else self._chat.frames.step(step, wall_ns())
 
     def chunk(self, written: Written) -> str:
-        return self._frames.chunk(written.id, written.text, wall_ns())
+        return self._chat.frames.chunk(written.id, written.text, wall_ns())
 
     def role(self) -> None:
         return None
@@ -98,17 +105,14 @@ class WsStage:
         return ()
 
     def failed(self, failure: WorkflowFailure) -> Sequence[str]:
-        error = self._frames.error("workflow_error", failure.kind, str(failure), wall_ns())
-        return (error, *self.completed(0))
+        error = self._chat.frames.error("workflow_error", failure.kind, str(failure), wall_ns())
+        return (error, *self._last(failed=True))
 
     def completed(self, chunks: int) -> Sequence[str]:
-        last = self._frames.complete(wall_ns())
-        if self._trace is None:
-            return (last,)
-        return (last, self._frames.trace(self._trace, wall_ns()))
+        return self._last()
 
     def ask(self, kind: str, prompt: dict[str, Any]) -> tuple[str, asyncio.Future[str] | None]:
-        frame = self._frames.prompt(prompt, wall_ns())
+        frame = self._chat.frames.prompt(prompt, wall_ns())
         if kind == "notification":
             return frame, None
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -117,6 +121,19 @@ class WsStage:
 
     def asked(self) -> None:
         self._chat.question = None
+
+    def consent(self, flow: Flow) -> str:
+        flow.popup = self._chat.popup
+        self._flow = flow
+        return self._chat.frames.prompt(prompts.consent(flow.url), wall_ns())
+
+    def consented(self) -> None:
+        self._flow = None
+
+    def prefer(self, popup: bool) -> None:
+        """How the page at the end of an open consent is to look."""
+        if self._flow is not None:
+            self._flow.popup = popup
 
     async def send(self, frames: Sequence[str]) -> None:
         await self._chat.socket.send(frames)
@@ -133,3 +150,9 @@ class WsStage:
         else:
             await socket.gone.wait()
             raise ClientGone
+
+    def _last(self, failed: bool = False) -> Sequence[str]:
+        last = self._chat.frames.complete(wall_ns(), failed)
+        if self._trace is None:
+            return (last,)
+        return (last, self._chat.frames.trace(self._trace, wall_ns()))

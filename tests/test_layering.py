@@ -63,6 +63,7 @@ LAYERS: list[tuple[str, set[str], set[str], set[str]]] = [
             "orjson",
             "click",
             "pydantic",
+            "jwt",
         },
     ),
     ("scenarios", {"scenarios"}, HOST | {"loadgen.plan"}, {"locust"}),

@@ -103,6 +103,26 @@ def test_a_bad_profile_is_said_in_one_line(tmp_path: Path, content: str | None, 
     assert said in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--accepted-credentials jwt,what", "'what' is no credential; known are session_cookie"),
+        ("--identity-header X --accepted-credentials jwt", "--identity-header is trusted instead"),
+        ("--jwt keys.json", "--jwt needs --jwt-issuer and --jwt-audience"),
+        ("--jwt-issuer x", "need --jwt"),
+        (
+            "--jwt k --jwt-issuer x --jwt-audience y --accepted-credentials basic",
+            "--jwt verifies what --accepted-credentials refuses",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_are_said_in_one_line(options: str, said: str) -> None:
+    result = run(*options.split())
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert said in result.stderr
+
+
 def test_seed_and_profile_decide_what_a_question_without_words_gets(
     mock_agent: StartMock, tmp_path: Path
 ) -> None:

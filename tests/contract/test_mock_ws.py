@@ -154,6 +154,23 @@ def test_a_second_question_cancels_the_first_without_a_word(agent: MockAgent, na
     assert truth_of(agent, f"{name}-2")["outcome"] == "completed"
 
 
+def test_a_running_turn_speaks_in_the_name_of_the_last_message(agent: MockAgent, name: str) -> None:
+    unusable = {
+        "type": "user_message",
+        "schema_type": "generate",
+        "id": f"{name}-2",
+        "content": {"messages": []},
+    }
+    with open_socket(agent) as client:
+        ask(client, "steps=0 tokens=4 token_ms=80", f"{name}-1", name)
+        until(client, '"w0 "')
+        client.send(json.dumps(unusable))
+        messages = until(client, COMPLETE)
+    named = {m["parent_id"] for m in messages if m["type"] == "system_response_message"}
+    assert f"{name}-2" in named
+    assert messages[-1]["parent_id"] == f"{name}-2"
+
+
 @pytest.mark.parametrize("hitl", ["", "hitl=text"], ids=["unasked", "duplicate"])
 def test_a_reply_that_nobody_waits_for_kills_the_socket(
     agent: MockAgent, name: str, hitl: str

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from mockagent.identity import IdentityError, from_connection, from_payload, user_id
+from mockagent.identity import Identities, IdentityError, user_id
 
 ANN = "3339211e-2785-56ff-84da-c3b92c02549d"
 HEAD = "eyJhbGciOiAibm9uZSJ9"
@@ -14,6 +15,14 @@ ANN_JWT = f"{HEAD}.eyJzdWIiOiAiYW5uIn0.c2ln"
 NOBODY = "JWT contains no usable identity claim (sub, email, preferred_username)"
 NO_JSON = "Expecting value: line 1 column 1 (char 0)"
 BASIC_ANN_PW = "c8650dd7-fa85-5e65-bb1b-e6e298ef2299"
+
+
+def from_payload(payload: dict[str, Any]) -> str:
+    return asyncio.run(Identities().from_payload(payload))
+
+
+def from_handshake(headers: list[tuple[bytes, bytes]], session: str = "") -> str | None:
+    return asyncio.run(Identities().from_handshake(headers, session))
 
 
 def test_a_user_id_is_a_uuid5_of_the_credential() -> None:
@@ -55,7 +64,7 @@ def test_a_connection_is_identified_in_order(
     headers: dict[str, str], session: str, expected: str | None
 ) -> None:
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    assert from_connection(raw, session) == expected
+    assert from_handshake(raw, session) == expected
 
 
 @pytest.mark.parametrize(
@@ -83,4 +92,4 @@ def test_a_bad_jwt_is_refused_in_nats_words(token: str, said: str) -> None:
 @pytest.mark.parametrize("credential", ["%%%", "YWJj", "OmFiYw=="])
 def test_a_bad_basic_header_is_refused(credential: str) -> None:
     with pytest.raises(IdentityError, match="Basic auth"):
-        from_connection([(b"authorization", f"Basic {credential}".encode())])
+        from_handshake([(b"authorization", f"Basic {credential}".encode())])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from loadgen.errors import ConfigError
+from mockagent.__main__ import main
 from mockagent.agent import Agent, Settings
 from mockagent.faults import Break, Faults
 from mockagent.profile import Profile, read_profile
@@ -129,3 +130,10 @@ def test_every_word_is_in_the_readme(owner: type) -> None:
     readme = (Path(__file__).parents[2] / "mockagent" / "README.md").read_text(encoding="utf-8")
     missing = [word.name for word in fields(owner) if f"`{word.name}`" not in readme]
     assert missing == []
+
+
+def test_every_option_is_in_the_readme() -> None:
+    readme = (Path(__file__).parents[2] / "mockagent" / "README.md").read_text(encoding="utf-8")
+    options = [name for option in main.params for name in option.opts if name.startswith("--")]
+    assert len(options) > 20
+    assert [name for name in options if f"`{name}" not in readme] == []

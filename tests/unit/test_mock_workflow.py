@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from loadgen.clock import NS_PER_MS, now_ns
-from mockagent.deadlines import Deadlines
+from mockagent.agent import Agent, Settings
+from mockagent.consents import Flow
 from mockagent.faults import Break, Faults
-from mockagent.payloads import Written
+from mockagent.payloads import Written, markdown
 from mockagent.performance import Performance
 from mockagent.script import Script
 from mockagent.stage import Part
 from mockagent.truth import Outcome, TruthLog, TurnTruth
 from mockagent.words import read_words
-from mockagent.workflow import Act, Ask, Chunk, Pause, Step, WorkflowFailure, work
+from mockagent.workflow import Act, Ask, Chunk, Consent, Event, Pause, WorkflowFailure, work
 
 
 def acts(text: str, *replies: str) -> list[str]:
@@ -43,8 +44,12 @@ def _short(act: Act) -> list[str]:
         return [f"{act.ms:g}"] if act.ms else []
     if isinstance(act, Chunk):
         return [act.text]
-    if isinstance(act, Step):
-        return [f"{act.name}{'!' if 'Output' in act.payload else ''}"]
+    if isinstance(act, Event):
+        step = markdown(act)
+        name = act.kind.value if step is None else step.name
+        return [f"{name}{'!' if act.said else ''}"]
+    if isinstance(act, Consent):
+        return ["consent"]
     return [f"ask {act.kind}"] if isinstance(act, Ask) else []
 
 
@@ -56,7 +61,7 @@ def _short(act: Act) -> list[str]:
             "Tool: search|5|Tool: search!|3|w0 |3|w1 |tag=t",
         ),
         ("steps=1 step_ms=5 step_kind=none tokens=0", "5|end"),
-        ("steps=1 step_ms=5 step_kind=custom tokens=0", "5|end"),
+        ("steps=1 step_ms=5 step_kind=custom tokens=0", "CUSTOM_START|5|CUSTOM_END!|end"),
         ("steps=1 step_ms=5 step_kind=llm tokens=0", "search|5|search!|end"),
         (
             "steps=1 step_ms=5 step_kind=function tokens=0",
@@ -75,7 +80,7 @@ def _short(act: Act) -> list[str]:
             "steps=0 tokens=4 token_ms=0 fail_after=1",
             "w0 |ScriptedFailure: scripted failure after 1 chunks",
         ),
-        ("steps=0 oauth=1", "ScriptedFailure: no auth_provider in the configuration"),
+        ("steps=0 oauth=1 tokens=0", "consent|[oauth ok] |end"),
         ("steps=0 hitl=shout", "ScriptedFailure: unknown hitl kind 'shout'"),
         (
             "steps=0 tokens=2 token_ms=0 hitl=text,radio hitl_at=mid",
@@ -97,8 +102,9 @@ class Recorder:
         self.at_ns: list[int] = []
         self._reply_after_s = reply_after_s
 
-    def step(self, step: Step) -> str:
-        return step.name
+    def step(self, event: Event) -> str | None:
+        step = markdown(event)
+        return None if step is None else step.name
 
     def chunk(self, written: Written) -> str:
         return written.text
@@ -126,6 +132,12 @@ class Recorder:
 
     def asked(self) -> None: ...
 
+    def consent(self, flow: Flow) -> str:
+        flow.allow()
+        return "consent"
+
+    def consented(self) -> None: ...
+
     async def send(self, frames: Sequence[str]) -> None:
         if frames:
             self.writes.append(list(frames))
@@ -140,15 +152,15 @@ class Recorder:
 def perform(text: str, stage: Recorder) -> tuple[Outcome, TurnTruth]:
     """Perform a question on ``stage``."""
     words = read_words(text)
-    part = Part(text, "given", Script.from_words(words), Faults.from_words(words))
+    part = Part(text, "given", Script.from_words(words), Faults.from_words(words), user="ann")
     truth = TruthLog(10).begin("id", "c", "sse", "/", now_ns())
 
     async def run() -> Outcome:
-        deadlines = Deadlines()
+        agent = Agent(Settings())
         try:
-            return await Performance(part, stage, truth, deadlines).run()
+            return await Performance(agent, part, stage, truth).run()
         finally:
-            deadlines.close()
+            agent.deadlines.close()
 
     return asyncio.run(run()), truth
 
@@ -167,7 +179,13 @@ def perform(text: str, stage: Recorder) -> tuple[Outcome, TurnTruth]:
         ),
         ("steps=1 step_ms=1 fail=steps", "START|Tool: search|failed"),
         ("steps=0 fail=start", "failed"),
-        ("steps=0 tokens=1 token_ms=1 trace=1", "START|trace|w0 |end|DONE"),
+        ("steps=0 tokens=1 token_ms=1 trace=1", "START|w0 |end|trace|DONE"),
+        (
+            "steps=1 step_ms=1 tokens=1 token_ms=1 trace=1",
+            "START|trace|Tool: search|Tool: search|w0 |end|DONE",
+        ),
+        ("steps=0 tokens=1 token_ms=1 oauth=1", "consent|START|[oauth ok] |w0 |end|DONE"),
+        ("steps=0 tokens=1 token_ms=1 stray=1", "DONE|START|w0 |end|DONE"),
         ("steps=0 tokens=3 token_ms=1 cut=2", "START|w0 |w1 |cut"),
         ("steps=0 tokens=3 token_ms=1 eof=0", "START|eof"),
         ("steps=0 tokens=2 token_ms=1 inband_error=1", "START|w0 |inband"),
