@@ -626,6 +626,8 @@ class Conversation:
         if failure is not None and outcome is Outcome.INCOMPLETE:
             outcome, cause, detail = failure.outcome, failure.cause, failure.detail
         record = turn.close(at_ns, outcome, cause, self._redacted(detail)[:_DETAIL_LIMIT])
+        if record.tag_seen is not None:
+            record.tag_seen = self._redacted(record.tag_seen)
         if self._keep_answers:
             record.answer = self._redacted(turn.answer)
         self._ready = self._ready and keep

@@ -52,7 +52,7 @@ class OpenTurn:
         "reply_plan",
         "replying",
         "retried",
-    )  # fmt: skip
+    )
 
     def __init__(self, ask: Ask, record: TurnRecord, patience_ns: int | None) -> None:
         self.ask = ask

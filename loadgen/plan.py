@@ -92,8 +92,7 @@ class Reconnect(Section):
     """What an analyst does when the socket is lost in mid-turn.
 
     ``exponential`` waits U(0, min(cap, base * 2**k)) before attempt k, so that the first attempts
-    spread
-    over ``base_s``; ``fixed`` waits ``base_s``; ``none`` gives the turn up.
+    spread over ``base_s``; ``fixed`` waits ``base_s``; ``none`` gives the turn up.
     """
 
     policy: Literal["exponential", "fixed", "none"] = "exponential"
@@ -115,8 +114,7 @@ class IdentityPlan(Section):
     """Who the analysts are.
 
     ``{n}`` in a template stands for the analyst's number.  A secret is named by the environment
-    variable
-    or the file that holds it, never written into the plan.
+    variable or the file that holds it, never written into the plan.
     """
 
     method: Literal["none", "session", "bearer", "api_key_header", "api_key", "jwt", "basic"] = (
@@ -173,9 +171,8 @@ class Script(Section):
     workflow).
 
     ``words`` goes on every question; in ``prompt_share`` of the turns a prompt of one of
-    ``prompt_kinds`` is asked for;
-    ``tag`` makes each answer echo its turn, so that an answer that crossed to another analyst
-    shows.
+    ``prompt_kinds`` is asked for; ``tag`` makes each answer echo its turn, so that an answer that
+    crossed to another analyst shows.
     """
 
     words: str = ""

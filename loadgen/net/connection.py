@@ -1,12 +1,9 @@
 """One connection: a non-blocking socket, one persistent hub watcher, arrival stamps.
 
 No greenlet runs here: the hub calls back when the socket is readable, the callback reads once,
-stamps, and hands
-the bytes to the owner.  An exception never reaches the hub.  The arrival stamp is the kernel's
-(SO_TIMESTAMPNS)
-where the platform has it, so that a lagging hub does not age what it reads; a read that holds
-several segments
-carries the stamp of the last one.
+stamps, and hands the bytes to the owner.  An exception never reaches the hub.  The arrival stamp is
+the kernel's (SO_TIMESTAMPNS) where the platform has it, so that a lagging hub does not age what it
+reads; a read that holds several segments carries the stamp of the last one.
 """
 
 from __future__ import annotations

@@ -81,11 +81,6 @@ class Agent:
         """The pause before the next question, in seconds."""
         return self.persona.think_ns() / NS_PER_S
 
-    @property
-    def phase(self) -> str:
-        """What the analyst is doing now."""
-        return self._driver.conversation.phase.value
-
     def close(self) -> None:
         """The analyst leaves."""
         self._driver.close()

@@ -37,11 +37,6 @@ class BundledMock:
             raise ConfigError(f"the bundled mock agent did not start: {why}; see --mock-args")
         self.url = line.removeprefix(_READY)
 
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return int(self._process.pid)
-
     def stop(self) -> None:
         """End it; only the process that started it does."""
         if os.getpid() != self._owner or self._process.poll() is not None:

@@ -6,7 +6,6 @@ whole on the master too; each worker's own journal stays the primary copy.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,6 @@ import gevent
 from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
 from loadgen.clock import NS_PER_S, now_ns
-
-_log = logging.getLogger(__name__)
 
 _RUN, _DONE, _ROWS = "loadgen-run", "loadgen-done", "loadgen_rows"
 _GRACE_S = 10.0
@@ -39,7 +36,6 @@ class MasterSide:
         announcement: Callable[[], dict[str, Any] | None],
         on_rows: Callable[[list[dict[str, Any]]], None],
     ) -> None:
-        self._environment = environment
         self._runner = runner
         self._announcement = announcement
         self._on_rows = on_rows

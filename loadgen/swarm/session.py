@@ -1,8 +1,7 @@
 """A Locust process's part in runs: from the command line to the verdict.
 
 The local runner and the master own the run folder: they open it at Locust's ``test_start`` and
-conclude
-it at ``test_stop``.  Every process that runs analysts keeps a journal of its own in it.
+conclude it at ``test_stop``.  Every process that runs analysts keeps a journal of its own in it.
 """
 
 from __future__ import annotations
@@ -101,6 +100,7 @@ class Session:
         self._worker: WorkerSide | None = None
         self.label = "local"
         self.stopping = False
+        self._failed = False
         on = environment.events
         if isinstance(runner, WorkerRunner):
             self._worker = WorkerSide(environment, runner, self._take_up)
@@ -140,20 +140,26 @@ class Session:
         if run is None:
             raise GeneratorError(f"turn {record.turn} ended after its run was concluded")
         row = record.to_row()
-        try:
-            run.journal.append(row)
-        except GeneratorError as error:
-            self._abort(error)
+        self._append(run, row)
         if self._worker is not None:
             self._worker.add(row)
         stats.fire(self._environment, record, row)
 
-    def _abort(self, error: GeneratorError) -> None:
-        """The journal cannot be written: a run that loses rows is no evidence."""
-        if self._environment.process_exit_code != ExitCode.INTERNAL:
-            self._environment.process_exit_code = int(ExitCode.INTERNAL)
+    def _append(self, run: Run, row: dict[str, Any]) -> None:
+        """Keep ``row``; a run that loses rows is no evidence and is stopped."""
+        try:
+            run.journal.append(row)
+        except GeneratorError as error:
+            if not self._failed:
+                gevent.spawn(self._runner.quit)
+            self._fail(error)
+
+    def _fail(self, error: LoadgenError) -> None:
+        """We are at fault: said once, and no verdict can hide it."""
+        if not self._failed:
             _log.error("%s", error)
-            gevent.spawn(self._runner.quit)
+        self._failed = True
+        self._environment.process_exit_code = int(ExitCode.INTERNAL)
 
     # the run
 
@@ -199,7 +205,7 @@ class Session:
             gevent.spawn(self._runner.stop)
             return
         self._concluded.clear()
-        self.stopping = False
+        self.stopping = self._failed = False
         if self._master is not None:
             self._master.announce()
         _log.info("run folder: %s", self._run.folder)
@@ -250,7 +256,7 @@ class Session:
     def _add_rows(self, rows: list[dict[str, Any]]) -> None:
         if self._run is not None:
             for row in rows:
-                self._run.journal.append(row)
+                self._append(self._run, row)
 
     def _stopping(self, environment: Any, **_: Any) -> None:
         """From here on running turns drain and no new one starts."""
@@ -268,6 +274,8 @@ class Session:
             return
         try:
             self._conclude(run)
+        except LoadgenError as error:
+            self._fail(error)
         finally:
             self._concluded.set()
 
@@ -283,7 +291,7 @@ class Session:
         manifest["load"]["users"] = self._runner.target_user_count or run.seats
         write_manifest(run.folder, manifest)
         code = _report(run.folder)
-        if self._environment.process_exit_code != ExitCode.INTERNAL:
+        if not self._failed:
             self._environment.process_exit_code = code
 
     def _quitting(self, environment: Any, **_: Any) -> None:
@@ -318,8 +326,7 @@ def _report(folder: Path) -> int:
     command = [sys.executable, "-m", "loadgen", "report", str(folder)]
     sys.stdout.flush()
     if subprocess.run(command, check=False).returncode != 0:
-        _log.error("no report could be made; try: loadgen report %s", folder)
-        return int(ExitCode.INTERNAL)
+        raise GeneratorError(f"no report could be made; try: loadgen report {folder}")
     return read_exit_code(folder)
 
 

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -164,3 +165,20 @@ def test_an_interrupted_run_is_concluded_and_says_so(
     assert (swarm.run_folder() / "report.html").exists()
     outcomes = {copies[0]["outcome"] for copies in swarm.rows().values()}
     assert outcomes <= {"completed", "cut_off"}
+
+
+@pytest.mark.parametrize("processes", [(), ("--processes", "1")])
+def test_a_run_whose_folder_is_lost_never_passes(
+    swarm: Swarm, start: Start, mock_agent: Any, processes: tuple[str, ...]
+) -> None:
+    """No verdict could be written: the exit code says so, in one line, without a traceback."""
+    agent = mock_agent()
+    locust = start(
+        "--headless", "-u", "4", "-r", "4", "-t", "4s", "--host", agent.url, *processes
+    )  # fmt: skip
+    agent.await_turns(4)
+    shutil.rmtree(swarm.run_folder())
+    said, _ = locust.communicate(timeout=60)
+    assert locust.returncode == 1, said
+    assert "manifest.json: cannot write" in said
+    assert "/loadgen/" not in said

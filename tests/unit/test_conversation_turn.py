@@ -381,6 +381,15 @@ def test_secrets_are_in_no_detail_and_no_answer_not_even_cut_short(text, shown):
     assert (talk.record.detail, talk.record.answer) == (shown, shown)
 
 
+def test_a_secret_that_a_server_echoes_as_a_tag_is_not_recorded():
+    talk = Talk(HTTP)
+    talk.ask_at_hand(0, tag="mine")
+    talk.hear(1, Answer(f"tag={SECRET}"), Completed())
+    assert talk.record.cause is Cause.ISOLATION
+    assert SECRET not in str(talk.row)
+    assert talk.record.tag_seen == "[redacted]"
+
+
 def test_a_secret_is_redacted_before_a_long_detail_is_cut():
     talk = Talk(HTTP)
     talk.ask_at_hand(0)
