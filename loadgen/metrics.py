@@ -124,6 +124,8 @@ def pauses(row: Row) -> list[tuple[float, float]]:
 
 def served(row: Row, mark_ms: float) -> float:
     """``mark_ms`` without the human pauses before it."""
+    if not row.get("prompts"):
+        return float(mark_ms)
     return mark_ms - sum(max(0.0, min(until, mark_ms) - at) for at, until in pauses(row))
 
 

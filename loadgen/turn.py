@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from operator import attrgetter
 from typing import Any
 
 from loadgen.clock import NS_PER_MS
@@ -184,22 +185,33 @@ class TurnRecord:
         what did not happen.
         """
         start = self.timeline.at[Milestone.STARTED]
+        row: dict[str, Any] = {}
+        for name, value in zip(_PLAIN, _plain_values(self), strict=True):
+            if value is not None and value != "":
+                row[name] = value
+        row["outcome"] = self.outcome.value
+        if self.cause is not None:
+            row["cause"] = self.cause.value
+        row["started_mono_ns"] = start
+        for key, at_ns in zip(_MILESTONE_KEYS, self.timeline.at, strict=True):
+            if at_ns and key:
+                row[key] = round((at_ns - start) / NS_PER_MS, 6)
+        if self.max_gap_ns is not None:
+            row["max_gap_ms"] = round(self.max_gap_ns / NS_PER_MS, 6)
+        if self.recovered:
+            row["recovered"] = True
+        if self.notices:
+            row["notices"] = self.notices
+        for key, happened in self._happenings(start).items():
+            if happened:
+                row[key] = happened
+        return row
 
+    def _happenings(self, start: int) -> dict[str, list[Any]]:
         def ms(at_ns: int | None) -> float | None:
             return None if not at_ns else round((at_ns - start) / NS_PER_MS, 6)
 
-        row: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
-        row["outcome"] = self.outcome.value
-        row["cause"] = self.cause.value if self.cause else None
-        row["started_mono_ns"] = start
-        for milestone in Milestone:
-            if milestone is not Milestone.STARTED:
-                row[f"{milestone.name.lower()}_ms"] = ms(self.timeline.at[milestone])
-        row["max_gap_ms"] = (
-            None if self.max_gap_ns is None else round(self.max_gap_ns / NS_PER_MS, 6)
-        )
-        row["recovered"] = self.recovered or None
-        row["prompts"] = [
+        prompts = [
             _present(
                 kind=p.kind,
                 paused_ms=ms(p.paused_ns),
@@ -211,7 +223,7 @@ class TurnRecord:
             )
             for p in self.prompts
         ]
-        row["connections"] = [
+        connections = [
             _present(
                 begun_ms=ms(c.begun_ns),
                 connected_ms=ms(c.connected_ns),
@@ -222,7 +234,7 @@ class TurnRecord:
             )
             for c in self.connections
         ]
-        row["losses"] = [
+        losses = [
             _present(
                 lost_ms=ms(loss.lost_ns),
                 during=loss.during,
@@ -231,8 +243,7 @@ class TurnRecord:
             )
             for loss in self.losses
         ]
-        row["notices"] = self.notices
-        return {key: value for key, value in row.items() if value not in (None, "", [], {})}
+        return {"prompts": prompts, "connections": connections, "losses": losses}
 
 
 _PLAIN = (
@@ -264,6 +275,13 @@ _PLAIN = (
     "content_encoding",
     "execution",
     "late_events",
+)
+
+
+_plain_values = attrgetter(*_PLAIN)
+_MILESTONE_KEYS = tuple(
+    "" if milestone is Milestone.STARTED else f"{milestone.name.lower()}_ms"
+    for milestone in Milestone
 )
 
 

@@ -61,8 +61,10 @@ class _Stream:
 
     def received(self, data: bytes, at_ns: int, kernel: bool) -> None:
         conversation = self._conversation
-        conversation.receive(self.link.receive_data(data), at_ns, len(data), kernel)
-        self.pump()
+        link = self.link
+        conversation.receive(link.receive_data(data), at_ns, len(data), kernel)
+        if link.unasked:
+            self.pump()
         if conversation.has_commands:
             self._driver.act()
 

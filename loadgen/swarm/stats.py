@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from loadgen.metrics import Clock, happenings, turn_clocks
+from loadgen.metrics import Clock, happenings, marks, served, started
 from loadgen.turn import TurnRecord
 
 _HAPPENING_NAMES = {Clock.CONNECT: "connect", Clock.AUTH: "auth", Clock.RESUME: "resume"}
@@ -18,19 +18,20 @@ class TurnFailed(Exception):
 
 def fire(environment: Any, record: TurnRecord, row: dict[str, Any]) -> None:
     """Report one turn: exactly one ``completion``, and an entry for each milestone reached."""
-    clocks = turn_clocks(row)
-    for name, value in _entries(row, clocks):
+    reached = marks(row) if started(row) else {}
+    for name, value in _entries(row, reached):
         _request(environment, record.dialect, name, value)
     problem = None
     if not record.ok:
         problem = TurnFailed(
             f"{record.outcome.value}: {record.cause.value if record.cause else '-'}"
         )
-    took = clocks.get(Clock.TTC, clocks.get(Clock.WALL, 0.0))
+    ended = row.get("ended_ms", 0.0)
+    took = served(row, ended) if Clock.TTC in reached else ended
     _request(environment, record.dialect, "completion", took, record.bytes, problem)
 
 
-def _entries(row: dict[str, Any], clocks: dict[Clock, float]) -> Iterator[tuple[str, float]]:
+def _entries(row: dict[str, Any], reached: dict[Clock, float]) -> Iterator[tuple[str, float]]:
     for happening in happenings(row):
         name = _HAPPENING_NAMES.get(happening.clock)
         if name is not None and happening.value_ms is not None:
@@ -40,8 +41,8 @@ def _entries(row: dict[str, Any], clocks: dict[Clock, float]) -> Iterator[tuple[
         if "reply_done_ms" in prompt and "resumed_ms" in prompt:
             yield "hitl reply", prompt["reply_done_ms"] - prompt["resumed_ms"]
     for clock, name in _CLOCK_NAMES.items():
-        if clock in clocks:
-            yield name, clocks[clock]
+        if clock in reached:
+            yield name, served(row, reached[clock])
 
 
 def _request(

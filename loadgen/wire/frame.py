@@ -107,6 +107,9 @@ class Link(Protocol):
     comments: int
     """SSE comments or pings seen."""
 
+    unasked: bool
+    """Whether received data can make output: a pong, the answer to a close."""
+
     answered: bool
     """Whether any byte of the current answer came (HTTP); always true on a socket."""
 

@@ -28,6 +28,10 @@ MAX_HEAD = 64 * 1024
 
 _EMPTY = frozenset((204, 304))
 _SHOWN = 40
+_CRLF = b"\r\n"
+_HEX = re.compile(rb"[0-9A-Fa-f]{1,8}")
+_LONGEST_SIZE = 10
+_KNOWN_SIZES = 4096
 
 
 class HttpLink:
@@ -41,6 +45,7 @@ class HttpLink:
         self, host_header: str, *, max_body: int = MIB, accept_encoding: str = "identity"
     ) -> None:
         self.comments = 0
+        self.unasked = False
         self.answered = False
         """Whether any byte of the answer to the last request has come.  An `End` that is not clean
         while this is false, on a connection used before, is a server that closed an idle one.
@@ -133,10 +138,19 @@ class _Answer:
         self._events: SseDecoder | None = None
         self._body = bytearray()
         self._excess = False
+        self._chunk_whole = False
+        self._between = False
         self._frames: list[AnyFrame] = []
         self._parser = HttpResponseParser(self)
 
     def feed(self, data: bytes) -> list[AnyFrame]:
+        if self._between:
+            # The usual read is one whole chunk: the parser, which stands between two, need not see
+            # it.
+            head = data.find(_CRLF, 0, _LONGEST_SIZE)
+            if head > 0 and _size(data[:head]) == len(data) - head - 4 and data[-2:] == _CRLF:
+                return self._events_of(data[head + 2 : -2])
+            self._between = False
         frames = self._frames = []
         if not self._status:
             self._opening = (self._opening + data)[:_SHOWN]
@@ -156,6 +170,9 @@ class _Answer:
                 self._break(f"headers longer than {MAX_HEAD} bytes", whole=False)
         if self.done:
             self._release()
+        elif self._events is not None and self._inflate is None:
+            # Not in the middle of the next size: no part of one ends with a line break.
+            self._between = self._chunk_whole and data[-2:] == _CRLF
         return frames
 
     def eof(self) -> list[AnyFrame]:
@@ -207,6 +224,12 @@ class _Answer:
                 self._events = self._link.events = SseDecoder()
                 self._events.comments = self._link.comments
 
+    def on_chunk_header(self) -> None:
+        self._chunk_whole = False
+
+    def on_chunk_complete(self) -> None:
+        self._chunk_whole = True
+
     def on_body(self, body: bytes) -> None:
         if self.done:
             self._excess = self._excess or self._bodiless
@@ -225,16 +248,24 @@ class _Answer:
             self._complete()
 
     def _content(self, body: bytes) -> None:
+        if self._events is not None:
+            self._frames += self._events_of(body)
+            return
         link = self._link
         link.body_size += len(body)
-        events = self._events
-        if events is None:
-            self._body += body[: link._max_body - len(self._body)]
-            return
-        self._frames += events.feed(body)
+        self._body += body[: link._max_body - len(self._body)]
+
+    def _events_of(self, body: bytes) -> list[AnyFrame]:
+        """Frames of a part of an event stream."""
+        link, events = self._link, self._events
+        assert events is not None
+        link.body_size += len(body)
+        frames: list[AnyFrame] = list(events.feed(body))
         link.comments = events.comments
         if events.broken:
             self.done = self.broken = True
+            self._between = False
+        return frames
 
     def _complete(self) -> None:
         self.keep_alive = self._parser.should_keep_alive()
@@ -285,6 +316,19 @@ class _Answer:
             return
         self.done = self.broken = True
         self._frames.append(Garbage(detail))
+
+
+def _size(head: bytes) -> int:
+    """The size line of a chunk as a number; -1 for what only the parser can judge."""
+    size = _SIZES.get(head, 0)
+    if not size:
+        size = int(head, 16) if _HEX.fullmatch(head) else -1
+        if len(_SIZES) < _KNOWN_SIZES:
+            _SIZES[head] = size
+    return size or -1
+
+
+_SIZES: dict[bytes, int] = {}
 
 
 def _closes(headers: Mapping[str, str]) -> bool:

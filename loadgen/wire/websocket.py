@@ -62,7 +62,7 @@ class SocketLink:
 
     __slots__ = (
         "_ended", "_kind", "_max_size", "_missing", "_opening", "_parts", "_pieces", "_protocol",
-        "_short", "answered", "breach", "comments", "pongs",
+        "_short", "answered", "breach", "comments", "pongs", "unasked",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +77,7 @@ class SocketLink:
         self.comments = 0
         """Pings of the peer, each answered with a pong."""
         self.pongs = 0
+        self.unasked = True
         self.answered = True
         self.breach = ""
         """What the peer did wrong, when that is why the socket closed."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from httptools import HttpParserCallbackError
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from loadgen.errors import GeneratorError
 from loadgen.wire.frame import AnyFrame, End, Frame, Garbage, Head, Request
@@ -504,3 +506,43 @@ def test_garbage_on_an_idle_connection_names_its_first_bytes() -> None:
     (garbage,) = link.receive_data(timeout)
     assert garbage == Garbage(f"bytes that answer no request: {timeout[:40]!r}")
     assert not link.reusable
+
+
+_PARTS = st.sampled_from(
+    [
+        EVENT, b"data: two\n\ndata: three\n\n", b"data: ha", b"lf\n\n", b"\n", b": ping\n\n",
+        b"data: \r\n\r\n", b"5\r\n", b"data: " + b"x" * 300 + b"\n\n", b"x_y: z\n",
+    ]
+)  # fmt: skip
+_CHUNKS = st.one_of(
+    _PARTS.map(chunk),
+    _PARTS.map(lambda part: b"%X\r\n%b\r\n" % (len(part), part)),
+    _PARTS.map(lambda part: b"%x;name=value\r\n%b\r\n" % (len(part), part)),
+    st.sampled_from([b"000a\r\ndata: 00\n\n\r\n", b"0xa\r\ndata: 00\n\n\r\n"]),
+    st.sampled_from([b"1_0\r\ndata: 0123456789\r\n", b"+5\r\ndata:\r\n", b" 5\r\ndata:\r\n"]),
+    st.sampled_from([b"6\r\ndata:\r\n", b"4\r\ndata:\r\n", b"\r\n", b"0\r\n\r\n"]),
+)
+
+
+@pytest.mark.case("D-15")
+@settings(max_examples=300, deadline=None)
+@given(chunks=st.lists(_CHUNKS, max_size=8), cut=st.integers(0, 400))
+def test_reads_of_whole_chunks_are_read_like_single_bytes(chunks: list[bytes], cut: int) -> None:
+    stream = b"".join(chunks)
+    wanted = read_in([CHUNKED, *(stream[at : at + 1] for at in range(len(stream)))])
+    assert read_in([CHUNKED, *chunks]) == wanted
+    assert read_in([CHUNKED, stream[:cut], stream[cut:]]) == wanted
+    assert read_in([CHUNKED[:cut], CHUNKED[cut:], *chunks]) == wanted
+
+
+def read_in(pieces: list[bytes]) -> tuple[list[AnyFrame], int, int]:
+    """Frames and counters of an answer that comes in ``pieces``; what garbage says is left out."""
+    link = HttpLink("agent:8000")
+    link.send(Request("POST", "/"))
+    frames: list[AnyFrame] = []
+    for piece in pieces:
+        if piece:
+            frames += link.receive_data(piece)
+    frames += link.receive_eof()
+    seen: list[AnyFrame] = [Garbage("") if isinstance(f, Garbage) else f for f in frames]
+    return seen, link.comments, link.body_size
