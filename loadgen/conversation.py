@@ -259,7 +259,7 @@ class Conversation:
         turn.replying.reply_done_ns = at_ns
         event = self.dialect.replied(status, body)
         if isinstance(event, Failed):
-            turn.failure = turn.failure or event
+            turn.reply_failure = turn.reply_failure or event
 
     def post_failed(self, at_ns: int, cause: Cause, detail: str) -> None:
         """The reply could not be delivered: nobody will answer this prompt, so the turn ends.
@@ -405,8 +405,12 @@ class Conversation:
     def _back_off(self, turn: OpenTurn, at_ns: int, detail: str) -> None:
         plan = self._reconnect
         if self._attempt >= plan.attempts:
-            words = f"not reconnected after {self._attempt} attempts: {detail}"
-            self._finish(turn, at_ns, Outcome.INCOMPLETE, Cause.LOST_RESUME, words)
+            cause, words = Cause.LOST_RESUME, f"not reconnected after {self._attempt} attempts"
+            opened = turn.connection is not None and turn.connection.connected_ns is not None
+            if opened and not turn.heard:
+                # There was nothing to resume.  A server drops a credential that it cannot read so.
+                cause, words = Cause.CONNECT_FAILED, f"dropped {self._attempt + 1} times, unheard"
+            self._finish(turn, at_ns, Outcome.INCOMPLETE, cause, f"{words}: {detail}")
             return
         delay = plan.base_s
         if plan.policy == "exponential":
@@ -486,10 +490,11 @@ class Conversation:
             # The decoder of a resumed socket did not see what was said on the old one.
             self._on_completed(Completed(), at_ns)
         else:
-            turn.failure = turn.failure or event
+            cut = event.final and event.cause is Cause.STREAM_CUT
+            turn.failure = turn.failure or (turn.reply_failure if cut else None) or event
             if not event.final:
                 self._listening(at_ns)
-            elif event.cause is Cause.STREAM_CUT:
+            elif cut:
                 turn.lose(at_ns, None)
                 self._fail(turn, at_ns, turn.failure, keep=False)
             else:
@@ -505,7 +510,8 @@ class Conversation:
     def _on_notice(self, event: Notice, at_ns: int) -> None:
         turn = self._turn
         if turn is None:
-            self._strays += 1
+            # A trace id is sent behind the end of its turn, by rule.
+            self._strays += event.kind != "trace"
         elif event.kind == "headers":
             turn.record.status = int(event.detail)
         elif event.kind == "encoding":
@@ -563,8 +569,9 @@ class Conversation:
 
     def _stall(self, turn: OpenTurn, now_ns: int, detail: str) -> None:
         """Nothing more will come; a failure that was heard of says why."""
-        if turn.failure is not None:
-            self._fail(turn, now_ns, turn.failure, keep=False)
+        failure = turn.failure or turn.reply_failure
+        if failure is not None:
+            self._fail(turn, now_ns, failure, keep=False)
         else:
             self._finish(turn, now_ns, Outcome.TIMED_OUT, Cause.STALLED, detail)
 
@@ -622,7 +629,7 @@ class Conversation:
         *,
         keep: bool = False,
     ) -> None:
-        failure = turn.failure
+        failure = turn.failure or turn.reply_failure
         if failure is not None and outcome is Outcome.INCOMPLETE:
             outcome, cause, detail = failure.outcome, failure.cause, failure.detail
         record = turn.close(at_ns, outcome, cause, self._redacted(detail)[:_DETAIL_LIMIT])

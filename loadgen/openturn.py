@@ -29,7 +29,9 @@ class OpenTurn:
 
     ``asked_ns``: when the question was put, 0 before; what arrives from then on belongs to this
     turn.  ``failure``: the first failure heard of, which decides the outcome when the terminal
-    frame comes.  ``replying``: the prompt whose reply was written last, until the next is begun.
+    frame comes.  ``reply_failure``: a reply was not taken, which explains a turn that does not
+    complete, but does not spoil one that does.  ``replying``: the prompt whose reply was written
+    last, until the next is begun.
     """
 
     __slots__ = (
@@ -49,6 +51,7 @@ class OpenTurn:
         "paused_total_ns",
         "prompt",
         "record",
+        "reply_failure",
         "reply_plan",
         "replying",
         "retried",
@@ -61,6 +64,7 @@ class OpenTurn:
         self.asked_ns = 0
         self.retried = False
         self.failure: Failed | None = None
+        self.reply_failure: Failed | None = None
         self.last_event_ns = 0
         self.paused_total_ns = 0
         self.prompt: Prompt | None = None
@@ -79,6 +83,11 @@ class OpenTurn:
     def started_ns(self) -> int:
         """STARTED."""
         return self._at[_STARTED]
+
+    @property
+    def heard(self) -> bool:
+        """Whether the agent has said anything since the question was put."""
+        return self.last_event_ns > self.asked_ns
 
     @property
     def answer(self) -> str:

@@ -96,8 +96,8 @@ class Reconnect(Section):
     """
 
     policy: Literal["exponential", "fixed", "none"] = "exponential"
-    base_s: Seconds = 1.0
-    cap_s: Seconds = 15.0
+    base_s: Seconds = 8.0
+    cap_s: Seconds = 30.0
     attempts: Annotated[int, Field(ge=1, le=100)] = 5
 
 

@@ -80,6 +80,7 @@ _CLOSE_CAUSES = {
     1003: Cause.PROTOCOL_VIOLATION,
     1007: Cause.PROTOCOL_VIOLATION,
     1008: Cause.AUTH_REJECTED,
+    1009: Cause.PROTOCOL_VIOLATION,
 }
 """1008 is how NAT refuses a credential at the handshake."""
 
@@ -294,7 +295,8 @@ class WsDecoder:
         return (Login(False, nat.error_text(message.get("payload"))),)
 
     def _trace(self, message: nat.Json) -> tuple[Event, ...]:
-        return (Notice("trace"),)
+        other = message.get("parent_id") not in (self._turn, *_ANY_TURN)
+        return _STALE if other else (Notice("trace"),)
 
     def _closed(self, close: Close) -> Lost:
         detail = f"{close.code} {CLOSE_CODES.get(close.code, 'of no known meaning')}"

@@ -293,6 +293,18 @@ def test_a_turn_that_never_comes_back_is_lost_after_the_last_attempt():
     assert talk.heard().count("connect /toy?conversation_id=c1") == 3
 
 
+def test_a_socket_that_is_dropped_again_and_again_unheard_was_never_a_connection():
+    talk = Talk(SOCKET)
+    talk.ask_at_hand(0)
+    talk.lose(0)
+    for attempt in range(1, 4):
+        talk.until(1000 * attempt)
+        talk.open(1000 * attempt + 10)
+        talk.lose(1000 * attempt + 20)
+    assert talk.end == (Outcome.INCOMPLETE, Cause.CONNECT_FAILED)
+    assert talk.record.detail.startswith("dropped 4 times, unheard: ")
+
+
 def test_a_handshake_refused_on_the_way_back_is_one_attempt():
     talk = Talk(SOCKET)
     talk.ask_at_hand(0)

@@ -180,7 +180,7 @@ def test_a_turn_may_end_without_waiting_for_the_analyst(wire, last, end):
 
 
 @pytest.mark.parametrize("status", [400, 404, 422, 500])
-def test_a_refused_reply_fails_the_turn_when_the_stream_ends(status):
+def test_a_refused_reply_does_not_spoil_an_answer_that_comes_whole(status):
     talk = Talk(HTTP)
     talk.ask_at_hand(0)
     talk.hear(500, TEXT)
@@ -188,9 +188,19 @@ def test_a_refused_reply_fails_the_turn_when_the_stream_ends(status):
     talk.posted(1510, status)
     assert talk.phase is Phase.WORKING
     talk.hear(2000, Answer("a"), Completed())
-    assert talk.end == (Outcome.FAILED, Cause.AGENT_ERROR)
-    assert talk.record.detail == f"reply got {status}"
+    assert talk.end == (Outcome.COMPLETED, None)
     assert talk.row["prompts"][0]["reply_status"] == status
+
+
+def test_a_refused_reply_explains_a_stream_that_is_cut():
+    talk = Talk(HTTP)
+    talk.ask_at_hand(0)
+    talk.hear(500, TEXT)
+    talk.until(1500)
+    talk.posted(1510, 404)
+    talk.hear(2000, CUT)
+    assert talk.end == (Outcome.FAILED, Cause.AGENT_ERROR)
+    assert talk.record.detail == "reply got 404"
 
 
 def test_a_refused_reply_fails_the_turn_also_if_the_stream_stays_silent():

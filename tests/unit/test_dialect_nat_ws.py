@@ -240,7 +240,7 @@ def test_a_huge_step_is_read_like_a_small_one():
     [
         (Close(1000, ""), Lost("1000 normal closure", 1000)),
         (Close(1006, ""), Lost("1006 no close frame", 1006)),
-        (Close(1009, ""), Lost("1009 message too big", 1009)),
+        (Close(1009, ""), Lost("1009 message too big", 1009, Cause.PROTOCOL_VIOLATION)),
         (Close(1011, "oops"), Lost("1011 internal error: oops", 1011)),
         (Close(1012, ""), Lost("1012 service restart", 1012)),
         (Close(4000, "x"), Lost("4000 of no known meaning: x", 4000)),
