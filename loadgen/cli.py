@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from loadgen import __version__
-from loadgen.errors import ExitCode, LoadgenError
+from loadgen.errors import ConfigError, ExitCode, LoadgenError
 
 if TYPE_CHECKING:
     from loadgen.journal import RunData
@@ -115,7 +115,7 @@ def dialects() -> int:
 @click.argument("question")
 @click.option("--dialect", required=True, help="How the agent talks; see 'loadgen dialects'.")
 @click.option("--route", help="Path on the target. Default: the dialect's own.")
-@click.option("--identity", help="Method: session, bearer, api_key_header, api_key, jwt or basic.")
+@click.option("--identity", help="Method, as in the plan: session, bearer, api_key, jwt, basic, …")
 @click.option("--token-env", help="Environment variable that holds the credential.")
 @click.option("--username", help="User of the method basic.")
 @click.option("--reply", help="Answer to prompts. Default: the first option, or 2024.")
@@ -127,6 +127,10 @@ def dialects() -> int:
     help="Seconds until the turn is given up.",
 )
 @click.option("--insecure", is_flag=True, help="Accept any TLS certificate.")
+@click.option("--option", "pairs", multiple=True, metavar="KEY=VALUE",
+              help="Option of the dialect, as in the plan's options; may be repeated.")  # fmt: skip
+@click.option("--allow-origin", "origins", multiple=True, metavar="URL",
+              help="Where else the server may send us; may be repeated.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the turn's record as JSON.")
 def probe(
     url: str,
@@ -139,6 +143,8 @@ def probe(
     reply: str | None,
     timeout: float,
     insecure: bool,
+    pairs: tuple[str, ...],
+    origins: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Ask QUESTION once at URL and show what comes, when, and how the turn ends.
@@ -157,6 +163,8 @@ def probe(
         reply=reply,
         timeout_s=timeout,
         insecure=insecure,
+        options=_options(pairs),
+        allow_origins=tuple(target_host(origin) for origin in origins),
     )
     events: list[tuple[int, str, str]] = []
     record = probing.run(asked, lambda at, event: events.append((at, *probing.describe(event))))
@@ -184,6 +192,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         return ExitCode.INTERRUPTED
     return int(code or 0)
+
+
+def _options(pairs: tuple[str, ...]) -> dict[str, str]:
+    options = dict(pair.partition("=")[::2] for pair in pairs)
+    for pair in pairs:
+        if "=" not in pair:
+            raise ConfigError(f"--option takes KEY=VALUE, got {pair!r}")
+    return options
 
 
 def _print_probe(row: dict[str, Any], events: list[tuple[int, str, str]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from loadgen.turn import TurnRecord
 from loadgen.wire.frame import Request
@@ -15,11 +16,36 @@ class Send:
     outbound: Request | str
 
 
+class Errand(Enum):
+    """What a request beside the turn's is for."""
+
+    REPLY = "reply"
+    AGAIN = "reply again"
+    """The same reply once more."""
+    POLL = "poll"
+    """Where does a turn stand that goes on out of sight?"""
+    RECONCILE = "reconcile"
+    """What does the server say of a run whose stream broke off?"""
+
+
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Make ``request`` on a connection beside the turn's, and report `posted` or `post_failed`."""
+    """Make ``request`` on a connection beside the turn's, after those before it, and report
+    `post_written`, then `posted` or `post_failed`.
+    """
 
+    errand: Errand
     request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Open ``url`` as a browser would, following redirects, and report `visited`; with ``deny`` as
+    somebody who refuses the consent that is asked for there.
+    """
+
+    url: str
+    deny: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +79,4 @@ class Finish:
     keep: bool
 
 
-Command = Send | Post | Wait | Drop | Reconnect | Finish
+Command = Send | Post | Visit | Wait | Drop | Reconnect | Finish

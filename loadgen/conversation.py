@@ -6,7 +6,8 @@ carries out.  It opens no socket and reads no clock: times are arguments, in mon
 Obligations of the owner:
 
 - after every call, carry out `take_commands` in order while `has_commands`;
-- call `flushed` once all bytes of a `Send` or `Post` have been handed to the kernel;
+- call `flushed` once all bytes of a `Send`, and `post_written` once those of a `Post`, have been
+  handed to the kernel;
 - keep one timer, at the earliest `Wait`, and call `tick` when it fires;
 - after `Drop` and `Reconnect`, forget the old connection: nothing of it may be fed in any more.
 
@@ -23,7 +24,7 @@ from random import Random
 from typing import Any, Protocol
 
 from loadgen.clock import NS_PER_S
-from loadgen.commands import Command, Drop, Finish, Post, Reconnect, Send, Wait
+from loadgen.commands import Command, Drop, Errand, Finish, Post, Reconnect, Send, Visit, Wait
 from loadgen.dialects.contract import Ask, Decoder, Dialect, Identity, Reply, Wire
 from loadgen.errors import GeneratorError
 from loadgen.events import (
@@ -34,13 +35,14 @@ from loadgen.events import (
     Lost,
     Notice,
     Opened,
+    Pending,
     Progress,
     Prompt,
     PromptKind,
     Started,
 )
-from loadgen.openturn import OpenTurn
-from loadgen.persona import ReplyPlan
+from loadgen.openturn import OpenTurn, Verdict
+from loadgen.persona import ConsentPlan, ReplyPlan
 from loadgen.plan import REDACTED, Deadlines, seconds_ns
 from loadgen.plan import Reconnect as ReconnectPlan
 from loadgen.turn import Cause, LossRecord, Milestone, Outcome, Timeline, TurnRecord
@@ -56,26 +58,37 @@ class Phase(Enum):
     WAITING = "waiting for the first event"
     WORKING = "working"
     HUMAN = "waiting for the analyst"
+    POLLING = "asking how the turn stands"
     BACKING_OFF = "backing off"
     RESUMING = "resuming"
+    SETTLING = "ended, with a last request under way"
 
 
-_IDLE, _CONNECTING, _LOGGING_IN, _WAITING, _WORKING, _HUMAN, _BACKING_OFF, _RESUMING = Phase
+_IDLE, _CONNECTING, _LOGGING_IN, _WAITING, _WORKING, _HUMAN = list(Phase)[:6]
+_POLLING, _BACKING_OFF, _RESUMING, _SETTLING = list(Phase)[6:]
 
 MOVES: dict[Phase, frozenset[Phase]] = {
     _IDLE: frozenset({_CONNECTING, _WAITING}),
     _CONNECTING: frozenset({_LOGGING_IN, _WAITING, _RESUMING, _BACKING_OFF, _IDLE}),
     _LOGGING_IN: frozenset({_WAITING, _RESUMING, _BACKING_OFF, _IDLE}),
     _WAITING: frozenset({_WORKING, _BACKING_OFF, _CONNECTING, _IDLE}),
-    _WORKING: frozenset({_HUMAN, _BACKING_OFF, _IDLE}),
-    _HUMAN: frozenset({_WORKING, _BACKING_OFF, _IDLE}),
+    _WORKING: frozenset({_HUMAN, _POLLING, _BACKING_OFF, _SETTLING, _IDLE}),
+    _HUMAN: frozenset({_WORKING, _POLLING, _BACKING_OFF, _SETTLING, _IDLE}),
+    _POLLING: frozenset({_HUMAN, _SETTLING, _IDLE}),
     _BACKING_OFF: frozenset({_CONNECTING, _IDLE}),
     _RESUMING: frozenset({_WORKING, _BACKING_OFF, _IDLE}),
+    _SETTLING: frozenset({_IDLE}),
 }
 """Legal transitions; every phase may also stay where it is."""
 
-_LISTENING = frozenset({_WAITING, _WORKING, _HUMAN, _RESUMING})
+_LISTENING = frozenset({_WAITING, _WORKING, _HUMAN, _POLLING, _RESUMING})
 """The question is out and the connection usable: what is said now is said to this turn."""
+
+_UNHURRIED = frozenset({_HUMAN, _SETTLING})
+"""The turn's own deadline stands still, or does not matter any more."""
+
+_POLL_FAILURES = 3
+"""So many polls in a row that find no server end the turn."""
 
 _DETAIL_LIMIT = 500
 _TELLING = 8
@@ -88,8 +101,14 @@ class Habits(Protocol):
     def patience_ns(self) -> int | None:
         """How long the analyst waits for this turn."""
 
+    def interrupt_ns(self) -> int | None:
+        """How long after its question the analyst asks something else; None: it waits."""
+
     def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
         """What the analyst does at ``prompt``, delivered for the ``deliveries``-th time."""
+
+    def consent(self) -> ConsentPlan:
+        """What the analyst does when the agent wants it to log in elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +156,7 @@ class Conversation:
         self._attempt = 0
         self._entered_ns = 0
         self._resume_at_ns = 0
+        self._settle_at_ns = 0
         self._strays = 0
         self._idle_loss: LossRecord | None = None
         self._history: list[tuple[str, str]] = []
@@ -174,6 +194,7 @@ class Conversation:
         record.started_at, record.tag = started_at, tag
         ask = Ask(turn, self.id, text, tuple(self._history))
         self._turn = OpenTurn(ask, record, self._habits.patience_ns())
+        self._turn.interrupt_ns = self._habits.interrupt_ns()
         self._attempt = 0
         if self._ready or at_hand:
             self._send_question(self._turn, at_ns)
@@ -183,9 +204,15 @@ class Conversation:
     def interrupt(
         self, at_ns: int, outcome: Outcome, cause: Cause | None, detail: str = ""
     ) -> None:
-        """End the turn from our side: the run stops, the analyst leaves, or we are at fault."""
-        if self._turn is not None:
-            self._finish(self._turn, at_ns, outcome, cause, detail)
+        """End the turn from our side: the run stops, the analyst leaves, or we are at fault.
+
+        A turn that had ended already keeps its verdict.
+        """
+        turn = self._turn
+        if turn is not None:
+            if turn.verdict is None or cause is Cause.GENERATOR_FAULT:
+                turn.verdict = Verdict(at_ns, outcome, cause, detail, keep=False)
+            self._close(turn, at_ns)
 
     # what the network does
 
@@ -247,33 +274,35 @@ class Conversation:
                 self._idle_loss = LossRecord(at_ns, "idle")
         elif not answered and self.phase is Phase.WAITING and not turn.retried:
             self._ask_anew(turn, at_ns)
-        else:
+        elif turn.verdict is None and not turn.poll_key:
             self._lose(turn, at_ns, Lost("connection closed"))
 
-    def posted(self, status: int, body: str, at_ns: int) -> None:
+    def post_written(self, errand: Errand, at_ns: int) -> None:
+        """All bytes of a `Post` are with the kernel."""
+        if self._turn is not None and errand is Errand.REPLY:
+            self._turn.reply_written(at_ns)
+
+    def posted(self, errand: Errand, status: int, body: str, at_ns: int) -> None:
         """The answer to a `Post`."""
+        if self._turn is not None:
+            _POSTED[errand](self, self._turn, status, body, at_ns)
+
+    def post_failed(self, errand: Errand, at_ns: int, cause: Cause, detail: str) -> None:
+        """A `Post` could not be delivered, or its answer was cut."""
         turn = self._turn
-        if turn is None or turn.replying is None:
+        if turn is not None:
+            _POST_FAILED[errand](self, turn, at_ns, cause, detail)
+
+    def visited(self, status: int, problem: str, at_ns: int) -> None:
+        """The analyst has been where a `Visit` led it; ``problem`` says why it did not arrive."""
+        turn = self._turn
+        if turn is None or turn.replying is None or turn.verdict is not None:
             return
-        turn.replying.reply_status = status
+        turn.replying.reply_status = status or None
         turn.replying.reply_done_ns = at_ns
-        event = self.dialect.replied(status, body)
-        if isinstance(event, Failed):
-            turn.reply_failure = turn.reply_failure or event
-
-    def post_failed(self, at_ns: int, cause: Cause, detail: str) -> None:
-        """The reply could not be delivered: nobody will answer this prompt, so the turn ends.
-
-        Unless the agent has gone on since: then only the acknowledgement is lost.
-        """
-        turn = self._turn
-        if turn is None:
-            return
-        if turn.replying is not None and turn.replying.next_event_ns is not None:
-            turn.note("reply_unacknowledged")
-            return
-        words = f"reply not delivered: {detail}"
-        self._finish(turn, at_ns, Outcome.FAILED, cause, words)
+        if problem:
+            words = f"oauth consent: {problem}"
+            self._finish(turn, at_ns, Outcome.FAILED, Cause.AUTH_REJECTED, words)
 
     # what time does
 
@@ -283,7 +312,7 @@ class Conversation:
         if turn is None:
             return None
         due = self._phase_due(turn)
-        return due if self.phase is Phase.HUMAN else min(due, self._turn_due(turn))
+        return due if self.phase in _UNHURRIED else min(due, self._turn_due(turn))
 
     def tick(self, now_ns: int) -> None:
         """The timer fired: act on what is due, wait for what is not."""
@@ -293,7 +322,7 @@ class Conversation:
             return
         if now_ns < due:
             self._commands.append(Wait(due))
-        elif self.phase is not Phase.HUMAN and now_ns >= self._turn_due(turn):
+        elif self.phase not in _UNHURRIED and now_ns >= self._turn_due(turn):
             self._give_up(turn, now_ns)
         else:
             _OVERDUE[self.phase](self, turn, now_ns)
@@ -338,6 +367,8 @@ class Conversation:
     def _usable(self, turn: OpenTurn, at_ns: int) -> None:
         """Connected and, where needed, logged in: ask, or wait for the turn to come back."""
         self._ready = self._is_socket
+        if self._is_socket:
+            self._commands.extend(Send(words) for words in self.dialect.greetings())
         if turn.asked_ns:
             if self._decoder is not None:
                 self._decoder.begin(turn.ask.turn)
@@ -464,8 +495,47 @@ class Conversation:
             turn.notify(at_ns)
             return
         deliveries = turn.ask_human(event, at_ns)
-        turn.reply_plan = self._habits.reply(event, deliveries)
-        self._enter(Phase.HUMAN, at_ns)
+        if event.kind is PromptKind.OAUTH_CONSENT:
+            self._wants_consent(turn, at_ns)
+            return
+        turn.reply_plan = plan = self._habits.reply(event, deliveries)
+        if plan.delay_ns is None and plan.drop_after_ns is None:
+            turn.note("prompt_ignored")
+            self._go_on(turn, at_ns)
+        else:
+            self._enter(Phase.HUMAN, at_ns)
+
+    def _wants_consent(self, turn: OpenTurn, at_ns: int) -> None:
+        plan = self._habits.consent()
+        if plan.do == "fail":
+            words = "oauth consent wanted, which these analysts do not give"
+            self._finish(turn, at_ns, Outcome.FAILED, Cause.AUTH_REJECTED, words)
+        elif plan.do == "skip":
+            turn.note("consent_skipped")
+            self._go_on(turn, at_ns)
+        else:
+            turn.reply_plan = ReplyPlan(plan.delay_ns, plan.do)
+            self._enter(Phase.HUMAN, at_ns)
+
+    def _go_on(self, turn: OpenTurn, at_ns: int) -> None:
+        """The analyst holds nothing up: wait for the agent."""
+        turn.last_event_ns = max(turn.last_event_ns, at_ns)
+        if turn.poll_key:
+            self._poll_later(turn, at_ns)
+        else:
+            self._enter(Phase.WORKING, at_ns)
+
+    def _on_pending(self, event: Pending, at_ns: int) -> None:
+        turn = self._listening(at_ns)
+        if turn is not None and not self._is_socket:
+            turn.poll_key, turn.poll_ns = event.key, event.after_ns
+            turn.record.execution = event.execution or turn.record.execution
+            if self.phase is not Phase.HUMAN:
+                self._poll_later(turn, at_ns)
+
+    def _poll_later(self, turn: OpenTurn, at_ns: int) -> None:
+        turn.poll_at_ns = at_ns + turn.poll_ns
+        self._enter(Phase.POLLING, at_ns)
 
     def _on_completed(self, event: Completed, at_ns: int) -> None:
         turn = self._listening(at_ns)
@@ -482,7 +552,7 @@ class Conversation:
 
     def _on_failed(self, event: Failed, at_ns: int) -> None:
         turn = self._turn
-        if turn is None:
+        if turn is None or turn.verdict is not None:
             self._strays += 1
         elif self.phase in (Phase.CONNECTING, Phase.LOGGING_IN):
             self._no_connection(turn, at_ns, event.cause, event.detail)
@@ -502,9 +572,10 @@ class Conversation:
 
     def _on_lost(self, event: Lost, at_ns: int) -> None:
         self._ready = False
-        if self._turn is not None:
-            self._lose(self._turn, at_ns, event)
-        elif self._idle_loss is None:
+        turn = self._turn
+        if turn is not None and turn.verdict is None:
+            self._lose(turn, at_ns, event)
+        elif turn is None and self._idle_loss is None:
             self._idle_loss = LossRecord(at_ns, "idle", code=event.code)
 
     def _on_notice(self, event: Notice, at_ns: int) -> None:
@@ -548,6 +619,12 @@ class Conversation:
                 return turn.last_event_ns + seconds_ns(limits.silence_s)
             case Phase.BACKING_OFF:
                 return self._resume_at_ns
+            case Phase.POLLING if turn.poll_at_ns:
+                return turn.poll_at_ns
+            case Phase.POLLING:
+                return self._entered_ns + seconds_ns(limits.silence_s)
+            case Phase.SETTLING:
+                return self._settle_at_ns
             case Phase.HUMAN:
                 return self._entered_ns + _human_delay_ns(turn)
             case Phase.IDLE:
@@ -557,10 +634,20 @@ class Conversation:
         limit = seconds_ns(self._deadlines.turn_s)
         if turn.patience_ns is not None:
             limit = min(limit, turn.patience_ns)
+        if turn.interrupt_ns is not None:
+            limit = min(limit, turn.interrupt_ns)
         return turn.started_ns + turn.paused_until_ns(self._entered_ns) + limit
 
     def _give_up(self, turn: OpenTurn, now_ns: int) -> None:
         patience, limit = turn.patience_ns, self._deadlines.turn_s
+        if turn.interrupt_ns is not None and now_ns >= self._turn_due(turn):
+            patience = min(turn.interrupt_ns, turn.interrupt_ns if patience is None else patience)
+            if patience == turn.interrupt_ns:
+                turn.note("interrupted")
+                detail = f"the analyst asked something else after {patience / NS_PER_S:.4g} s"
+                words = (Outcome.ABANDONED, Cause.PATIENCE, detail)
+                self._finish(turn, now_ns, *words, keep=self._ready)
+                return
         if turn.failure is None and patience is not None and patience < seconds_ns(limit):
             detail = f"the analyst left after {patience / NS_PER_S:.4g} s"
             self._finish(turn, now_ns, Outcome.ABANDONED, Cause.PATIENCE, detail)
@@ -607,12 +694,107 @@ class Conversation:
             turn.note("dropped_at_prompt")
             self._lose(turn, now_ns, Lost("the analyst lost the connection at the prompt"))
             return
-        outbound = self.dialect.reply(Reply(prompt, plan.value), turn.ask, self.identity)
-        self._unflushed.append(OpenTurn.reply_written)
-        self._commands.append(Send(outbound) if isinstance(outbound, str) else Post(outbound))
         turn.replying = None
-        turn.last_event_ns = now_ns
-        self._enter(Phase.WORKING, now_ns)
+        if prompt.kind is PromptKind.OAUTH_CONSENT:
+            turn.reply_written(now_ns)
+            self._commands.append(Visit(prompt.key, deny=plan.value == "deny"))
+        else:
+            self._reply(turn, Reply(prompt, plan.value, plan.shape), plan.twice)
+        if turn.verdict is None:
+            self._go_on(turn, now_ns)
+        else:
+            self._settle_until(now_ns)
+
+    def _reply(self, turn: OpenTurn, reply: Reply, twice: bool) -> None:
+        outbound = self.dialect.reply(reply, turn.ask, self.identity)
+        if isinstance(outbound, str):
+            self._unflushed.append(OpenTurn.reply_written)
+            self._commands.extend([Send(outbound)] * (2 if twice else 1))
+        else:
+            turn.again = outbound if twice else None
+            self._commands.append(Post(Errand.REPLY, outbound))
+
+    # requests beside the turn's
+
+    def _replied(self, turn: OpenTurn, status: int, body: str, at_ns: int) -> None:
+        if turn.replying is None:
+            return
+        turn.replying.reply_status = status
+        turn.replying.reply_done_ns = at_ns
+        event = self.dialect.replied(status, body)
+        if isinstance(event, Failed):
+            turn.reply_failure = turn.reply_failure or event
+        if turn.again is not None:
+            self._commands.append(Post(Errand.AGAIN, turn.again))
+        elif turn.verdict is not None:
+            self._close(turn, at_ns)
+
+    def _reply_failed(self, turn: OpenTurn, at_ns: int, cause: Cause, detail: str) -> None:
+        """Nobody will answer this prompt, so the turn ends.
+
+        Unless the agent has gone on since: then only the acknowledgement is lost.
+        """
+        turn.again = None
+        if turn.replying is not None and turn.replying.next_event_ns is not None:
+            turn.note("reply_unacknowledged")
+        else:
+            words = f"reply not delivered: {detail}"
+            self._finish(turn, at_ns, Outcome.FAILED, cause, words)
+
+    def _replied_again(self, turn: OpenTurn, status: int, body: str, at_ns: int) -> None:
+        turn.again = None
+        if turn.replying is not None:
+            turn.replying.again_status = status
+        if turn.verdict is not None:
+            self._close(turn, at_ns)
+
+    def _again_failed(self, turn: OpenTurn, at_ns: int, cause: Cause, detail: str) -> None:
+        turn.again = None
+        turn.note("second_reply_failed")
+        if turn.verdict is not None:
+            self._close(turn, at_ns)
+
+    def _ask_after(self, turn: OpenTurn, now_ns: int) -> None:
+        """It is time to ask how the turn stands, or the answer to that is overdue."""
+        if not turn.poll_at_ns:
+            limit = self._deadlines.silence_s
+            self._stall(turn, now_ns, f"no answer to a poll for silence_s = {limit:g} s")
+            return
+        turn.poll_at_ns = 0
+        turn.record.polls += 1
+        request = self.dialect.poll(turn.poll_key, turn.ask, self.identity)
+        self._commands.append(Post(Errand.POLL, request))
+        self._enter(Phase.POLLING, now_ns)
+
+    def _polled(self, turn: OpenTurn, status: int, body: str, at_ns: int) -> None:
+        decoder = self._decoder
+        if decoder is None or self.phase is not Phase.POLLING:
+            return
+        turn.poll_failures = 0
+        turn.record.bytes += len(body)
+        for event in decoder.polled(status, body):
+            turn.record.events += 1
+            _HANDLERS[event.__class__](self, event, at_ns)
+
+    def _poll_failed(self, turn: OpenTurn, at_ns: int, cause: Cause, detail: str) -> None:
+        """The run may live on: only after some failures in a row is it given up."""
+        if self.phase is not Phase.POLLING:
+            return
+        turn.note("poll_failed")
+        turn.poll_failures += 1
+        if turn.poll_failures < _POLL_FAILURES:
+            self._poll_later(turn, at_ns)
+        else:
+            words = f"{turn.poll_failures} polls in a row failed: {detail}"
+            self._finish(turn, at_ns, Outcome.INCOMPLETE, cause, words)
+
+    def _reconciled(self, turn: OpenTurn, status: int, body: str, at_ns: int) -> None:
+        turn.record.execution_state = self._redacted(self.dialect.state(status, body))
+        self._close(turn, at_ns)
+
+    def _reconcile_failed(self, turn: OpenTurn, at_ns: int, cause: Cause, detail: str) -> None:
+        turn.record.execution_state = "unreachable"
+        self._close(turn, at_ns)
 
     # the end
 
@@ -629,10 +811,57 @@ class Conversation:
         *,
         keep: bool = False,
     ) -> None:
+        """The turn has ended; a last request may keep it open for a while."""
+        if turn.verdict is not None:
+            self._close(turn, at_ns)
+            return
+        cut = cause is Cause.STREAM_CUT and not turn.poll_key
         failure = turn.failure or turn.reply_failure
         if failure is not None and outcome is Outcome.INCOMPLETE:
             outcome, cause, detail = failure.outcome, failure.cause, failure.detail
-        record = turn.close(at_ns, outcome, cause, self._redacted(detail)[:_DETAIL_LIMIT])
+        turn.verdict = Verdict(at_ns, outcome, cause, detail, keep)
+        if self._is_socket:
+            self._close(turn, at_ns)
+            return
+        plan, execution = turn.reply_plan, turn.record.execution
+        if self.phase is Phase.HUMAN and plan is not None and plan.insist:
+            due = self._entered_ns + _human_delay_ns(turn)
+            self._settle_at_ns = due
+            self._enter(Phase.SETTLING, at_ns)
+        elif turn.again is not None and turn.replying is not None:
+            self._settle_until(at_ns)
+        elif (
+            cut
+            and execution
+            and (asked := self.dialect.reconcile(execution, turn.ask, self.identity))
+        ):
+            self._commands.append(Post(Errand.RECONCILE, asked))
+            self._settle_until(at_ns)
+        else:
+            self._close(turn, at_ns)
+
+    def _settle_until(self, at_ns: int) -> None:
+        """A last request is under way; its answer is not waited for very long."""
+        self._settle_at_ns = at_ns + seconds_ns(self._deadlines.auth_s)
+        self._enter(Phase.SETTLING, at_ns)
+
+    def _settle_overdue(self, turn: OpenTurn, now_ns: int) -> None:
+        pause = turn.pause
+        late = pause is not None and not pause.replied and turn.replying is None
+        if late and turn.reply_plan is not None and turn.reply_plan.insist and not turn.insisted:
+            turn.insisted = True
+            self._human_done(turn, now_ns)
+        else:
+            self._close(turn, now_ns)
+
+    def _close(self, turn: OpenTurn, at_ns: int) -> None:
+        """Give the record of a turn that has its verdict."""
+        verdict = turn.verdict
+        if verdict is None:
+            raise GeneratorError("a turn was closed without a verdict")
+        keep = verdict.keep
+        detail = self._redacted(verdict.detail)[:_DETAIL_LIMIT]
+        record = turn.close(verdict._replace(detail=detail))
         if record.tag_seen is not None:
             record.tag_seen = self._redacted(record.tag_seen)
         if self._keep_answers:
@@ -699,9 +928,12 @@ def _question_written(turn: OpenTurn, at_ns: int) -> None:
 
 def _human_delay_ns(turn: OpenTurn) -> int:
     plan = turn.reply_plan
-    if plan is None:
+    delay = None
+    if plan is not None:
+        delay = plan.delay_ns if plan.drop_after_ns is None else plan.drop_after_ns
+    if delay is None:
         raise GeneratorError("the analyst is at a prompt that is not open")
-    return plan.delay_ns if plan.drop_after_ns is None else plan.drop_after_ns
+    return delay
 
 
 _HANDLERS: dict[type, Callable[[Conversation, Any, int], None]] = {
@@ -711,6 +943,7 @@ _HANDLERS: dict[type, Callable[[Conversation, Any, int], None]] = {
     Progress: Conversation._on_progress,
     Answer: Conversation._on_answer,
     Prompt: Conversation._on_prompt,
+    Pending: Conversation._on_pending,
     Completed: Conversation._on_completed,
     Failed: Conversation._on_failed,
     Lost: Conversation._on_lost,
@@ -724,6 +957,22 @@ _OVERDUE: dict[Phase, Callable[[Conversation, OpenTurn, int], None]] = {
     Phase.WAITING: Conversation._first_event_overdue,
     Phase.WORKING: Conversation._silence_overdue,
     Phase.HUMAN: Conversation._human_done,
+    Phase.POLLING: Conversation._ask_after,
     Phase.BACKING_OFF: Conversation._backed_off,
     Phase.RESUMING: Conversation._resume_overdue,
+    Phase.SETTLING: Conversation._settle_overdue,
+}
+
+_POSTED: dict[Errand, Callable[[Conversation, OpenTurn, int, str, int], None]] = {
+    Errand.REPLY: Conversation._replied,
+    Errand.AGAIN: Conversation._replied_again,
+    Errand.POLL: Conversation._polled,
+    Errand.RECONCILE: Conversation._reconciled,
+}
+
+_POST_FAILED: dict[Errand, Callable[[Conversation, OpenTurn, int, Cause, str], None]] = {
+    Errand.REPLY: Conversation._reply_failed,
+    Errand.AGAIN: Conversation._again_failed,
+    Errand.POLL: Conversation._poll_failed,
+    Errand.RECONCILE: Conversation._reconcile_failed,
 }

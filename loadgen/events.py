@@ -21,6 +21,8 @@ class PromptKind(StrEnum):
     CHECKBOX = "checkbox"
     DROPDOWN = "dropdown"
     NOTIFICATION = "notification"
+    OAUTH_CONSENT = "oauth_consent"
+    """Not a question: the analyst must log in elsewhere; the prompt's key is the URL to open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,17 @@ class Prompt:
     text: str = ""
     options: tuple[Option, ...] = ()
     timeout_ns: int | None = None
+    execution: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The turn goes on out of sight: its state must be asked for at ``key``, a path (or URL) that
+    the server named, ``after_ns`` from now.
+    """
+
+    key: str
+    after_ns: int
     execution: str | None = None
 
 
@@ -124,4 +137,16 @@ class Notice:
     detail: str = ""
 
 
-Event = Started | Progress | Answer | Prompt | Login | Completed | Failed | Opened | Lost | Notice
+Event = (
+    Started
+    | Progress
+    | Answer
+    | Prompt
+    | Pending
+    | Login
+    | Completed
+    | Failed
+    | Opened
+    | Lost
+    | Notice
+)

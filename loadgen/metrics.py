@@ -37,6 +37,7 @@ class Clock(StrEnum):
     CONNECT = "connect"
     AUTH = "auth"
     RESUME = "resume"
+    CONSENT = "consent"
     RECOVERY = "recovery"
 
 
@@ -54,6 +55,7 @@ HAPPENINGS = {
     Clock.CONNECT: "connections",
     Clock.AUTH: "logins",
     Clock.RESUME: "replies",
+    Clock.CONSENT: "consents",
     Clock.RECOVERY: "lost connections",
 }
 """Clocks of which a turn may have none or several, and what is counted under them."""
@@ -78,6 +80,7 @@ TITLES = {
     Clock.CONNECT: "connect",
     Clock.AUTH: "authentication",
     Clock.RESUME: "resume after a reply",
+    Clock.CONSENT: "resume after a login elsewhere",
     Clock.RECOVERY: "recovery after a lost connection",
 }
 
@@ -185,7 +188,9 @@ def happenings(row: Row) -> Iterator[Happening]:
             yield _happening(Clock.AUTH, connection, "login_ms", "authenticated_ms")
     for prompt in row.get("prompts", ()):
         if prompt.get("replied") and "resumed_ms" in prompt:
-            yield _happening(Clock.RESUME, prompt, "resumed_ms", "next_event_ms")
+            consent = prompt["kind"] == PromptKind.OAUTH_CONSENT
+            clock = Clock.CONSENT if consent else Clock.RESUME
+            yield _happening(clock, prompt, "resumed_ms", "next_event_ms")
     for loss in row.get("losses", ()):
         if loss["during"] != "idle":
             yield _happening(Clock.RECOVERY, loss, "lost_ms", "recovered_ms")

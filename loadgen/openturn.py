@@ -5,6 +5,8 @@ Only bookkeeping: what is to be done about it is the conversation's business.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from loadgen.dialects.contract import Ask
 from loadgen.events import Failed, Prompt, PromptKind
 from loadgen.persona import ReplyPlan
@@ -17,11 +19,22 @@ from loadgen.turn import (
     PromptRecord,
     TurnRecord,
 )
+from loadgen.wire.frame import Request
 
 # Plain integers: an index that is an enum member costs several times as much, at every event.
 _STARTED, _FIRST_BYTE = int(Milestone.STARTED), int(Milestone.FIRST_BYTE)
 _FIRST_STEP, _FIRST_PROGRESS = int(Milestone.FIRST_STEP), int(Milestone.FIRST_PROGRESS)
 _FIRST_ANSWER, _LAST_ANSWER = int(Milestone.FIRST_ANSWER), int(Milestone.LAST_ANSWER)
+
+
+class Verdict(NamedTuple):
+    """How a turn ended; ``keep``: its connection may carry another."""
+
+    at_ns: int
+    outcome: Outcome
+    cause: Cause | None
+    detail: str
+    keep: bool
 
 
 class OpenTurn:
@@ -31,7 +44,9 @@ class OpenTurn:
     turn.  ``failure``: the first failure heard of, which decides the outcome when the terminal
     frame comes.  ``reply_failure``: a reply was not taken, which explains a turn that does not
     complete, but does not spoil one that does.  ``replying``: the prompt whose reply was written
-    last, until the next is begun.
+    last, until the next is begun; ``again``: the request that says it twice.  ``poll_key``: where a
+    turn that goes on out of sight is asked after, every ``poll_ns``, next at ``poll_at_ns`` (0: an
+    answer is awaited).  ``verdict``: how the turn ended, when only a last request keeps it open.
     """
 
     __slots__ = (
@@ -40,21 +55,29 @@ class OpenTurn:
         "_gap_from_ns",
         "_parts",
         "_user_reads",
+        "again",
         "ask",
         "asked_ns",
         "connection",
         "failure",
+        "insisted",
+        "interrupt_ns",
         "last_event_ns",
         "loss",
         "patience_ns",
         "pause",
         "paused_total_ns",
+        "poll_at_ns",
+        "poll_failures",
+        "poll_key",
+        "poll_ns",
         "prompt",
         "record",
         "reply_failure",
         "reply_plan",
         "replying",
         "retried",
+        "verdict",
     )
 
     def __init__(self, ask: Ask, record: TurnRecord, patience_ns: int | None) -> None:
@@ -67,6 +90,12 @@ class OpenTurn:
         self.reply_failure: Failed | None = None
         self.last_event_ns = 0
         self.paused_total_ns = 0
+        self.interrupt_ns: int | None = None
+        self.insisted = False
+        self.again: Request | None = None
+        self.poll_key = ""
+        self.poll_ns = self.poll_at_ns = self.poll_failures = 0
+        self.verdict: Verdict | None = None
         self.prompt: Prompt | None = None
         self.pause: PromptRecord | None = None
         self.replying: PromptRecord | None = None
@@ -240,11 +269,12 @@ class OpenTurn:
         self.record.tag_seen = seen
         return seen if seen is not None and seen != self.record.tag else None
 
-    def close(self, at_ns: int, outcome: Outcome, cause: Cause | None, detail: str) -> TurnRecord:
+    def close(self, verdict: Verdict) -> TurnRecord:
         """The finished record."""
         record = self.record
-        record.timeline.mark(Milestone.ENDED, at_ns)
-        record.outcome, record.cause, record.detail = outcome, cause, detail
+        record.timeline.mark(Milestone.ENDED, verdict.at_ns)
+        record.outcome, record.cause = verdict.outcome, verdict.cause
+        record.detail = verdict.detail
         if record.reads:
             record.stamp = "user" if self._user_reads else "kernel"
         record.answer_chars = sum(map(len, self._parts))

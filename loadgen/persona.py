@@ -7,27 +7,43 @@ Pure: all randomness comes from the generator that it is given, so a seed repeat
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Literal
 
 from loadgen.clock import NS_PER_S
+from loadgen.dialects.contract import Shape
 from loadgen.events import Prompt, PromptKind
-from loadgen.plan import Group, Human, Lognormal, Script
+from loadgen.plan import Group, Human, Lognormal, Replies, Script, seconds_ns
 
+_USUAL = Replies()
 _TEXTS = ("2024", "policy year 2023", "commercial property", "the Bavarian portfolio")
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyPlan:
-    """What the analyst does at a prompt: reply with ``value`` after ``delay_ns``.
+    """What the analyst does at a prompt: reply with ``value`` after ``delay_ns``, never if that is
+    None.
 
     ``drop_after_ns``: lose the connection that long after the prompt came, before replying.
+    ``insist``: reply even if the turn has ended by then.  ``twice``: say it again.
     """
 
-    delay_ns: int
+    delay_ns: int | None
     value: str
     drop_after_ns: int | None = None
+    shape: Shape = Shape.RIGHT
+    insist: bool = False
+    twice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentPlan:
+    """What the analyst does when it is to log in elsewhere; ``delay_ns`` is its pause before."""
+
+    do: Literal["follow", "deny", "skip", "fail"]
+    delay_ns: int
 
 
 class Persona:
@@ -37,6 +53,7 @@ class Persona:
         self._human = human
         self._group = group
         self._rng = rng
+        self._replies: Mapping[str, Replies] = {str(k): v for k, v in human.replies.items()}
 
     def think_ns(self) -> int:
         """The pause before the next question."""
@@ -48,6 +65,12 @@ class Persona:
             None if self._human.patience_s is None else draw_ns(self._human.patience_s, self._rng)
         )
 
+    def interrupt_ns(self) -> int | None:
+        """How long after its question the analyst asks something else; None: it waits."""
+        if not self._human.interrupt_share or self._rng.random() >= self._human.interrupt_share:
+            return None
+        return draw_ns(self._human.interrupt_after_s, self._rng)
+
     def drops_between_turns(self) -> bool:
         """Whether the connection is lost before the next question."""
         return self._rng.random() < self._group.drop_between_turns
@@ -56,15 +79,33 @@ class Persona:
         """The plan for ``prompt``; a prompt that came again (``deliveries`` > 1) meets no second
         drop.
         """
-        delay = draw_ns(self._human.reply_s, self._rng)
+        delay: int | None = draw_ns(self._human.reply_s, self._rng)
         drop = None
         if deliveries == 1 and self._rng.random() < self._group.drop_at_prompt:
             drop = draw_ns(self._group.drop_after_s, self._rng)
-        if prompt.kind is PromptKind.TEXT or not prompt.options:
-            value = self._rng.choice(_TEXTS)
-        else:
-            value = self._rng.choice(prompt.options).value
-        return ReplyPlan(delay, value, drop)
+        policy = self._replies.get(prompt.kind.value, _USUAL)
+        offered = () if prompt.kind is PromptKind.TEXT else prompt.options
+        values = policy.values or tuple(option.value for option in offered) or _TEXTS
+        late = policy.when == "late"
+        if policy.when == "timeout":
+            delay = None
+        elif late:
+            delay = (prompt.timeout_ns or 0) + seconds_ns(policy.late_s)
+        value = self._choose(policy, values)
+        return ReplyPlan(delay, value, drop, policy.shape, late, policy.times == 2)
+
+    def consent(self) -> ConsentPlan:
+        """What the analyst does when the agent wants it to log in elsewhere."""
+        plan = self._human.consent
+        return ConsentPlan(plan.do, draw_ns(plan.delay_s, self._rng))
+
+    def _choose(self, policy: Replies, values: Sequence[str]) -> str:
+        if policy.choose == "first":
+            return values[0]
+        if policy.choose == "random":
+            return self._rng.choice(values)
+        weights = [*policy.weights, *[0.0] * len(values)][: len(values)]
+        return self._rng.choices(values, weights if any(weights) else None)[0]
 
 
 def draw_ns(duration: Lognormal, rng: Random) -> int:

@@ -6,42 +6,28 @@ All mistakes of a file are reported at once, each on a line of its own that says
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from loadgen.clock import NS_PER_S
-from loadgen.dialects.contract import Identity, Wire
+from loadgen.dialects.contract import Shape
 from loadgen.errors import ConfigError
+from loadgen.identity import IdentityPlan
+from loadgen.section import Seconds, Section, Share
 
-Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Clock = Literal["ttfv", "ttfp", "ttfa", "ttc"]
 ChoiceKind = Literal["text", "binary_choice", "radio", "checkbox", "dropdown", "notification"]
 
+ReplyKind = Literal["text", "binary_choice", "radio", "checkbox", "dropdown"]
+
 REDACTED = "[redacted]"
-
-
-class Section(BaseModel):
-    """Base of every table of the plan: frozen, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
 class Lognormal(Section):
@@ -69,11 +55,15 @@ class Target(Section):
     ca_file: str | None = None
     keep_alive_s: Seconds = 4.0
     compression: bool = False
+    allow_origins: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.host is not None:
             check_host(self.host)
+        for origin in self.allow_origins:
+            if urlsplit(check_host(origin)).path:
+                raise ValueError(f"allow_origins takes http://NAME[:PORT], got {origin!r}")
         return self
 
 
@@ -101,43 +91,58 @@ class Reconnect(Section):
     attempts: Annotated[int, Field(ge=1, le=100)] = 5
 
 
+class Replies(Section):
+    """How prompts of one kind are answered.
+
+    ``choose`` picks among the options, or among ``values`` if there are any: ``first``, ``random``,
+    or ``weighted`` by ``weights``.  A text is one of ``values``.  ``when``: after ``human.reply_s``
+    (``prompt``), never (``timeout``: the prompt runs into its own), or ``late_s`` after the
+    prompt's timeout.  ``times`` 2 says it twice.  ``shape``: see `contract.Shape`.
+    """
+
+    choose: Literal["first", "random", "weighted"] = "random"
+    values: tuple[str, ...] = ()
+    weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = ()
+    when: Literal["prompt", "timeout", "late"] = "prompt"
+    late_s: Seconds = 6.0
+    times: Literal[1, 2] = 1
+    shape: Shape = Shape.RIGHT
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.choose == "weighted") != bool(self.weights):
+            raise ValueError("choose = 'weighted' and weights need each other")
+        if self.weights and not sum(self.weights):
+            raise ValueError("the weights sum to nothing")
+        if self.weights and self.values and len(self.weights) != len(self.values):
+            raise ValueError("weights and values must have the same length")
+        return self
+
+
+class Consent(Section):
+    """What analysts do when the agent wants them to log in elsewhere: ``follow`` the URL after
+    ``delay_s``, ``deny`` the consent there, ``skip`` it and wait, or ``fail`` the turn at once.
+    """
+
+    do: Literal["follow", "deny", "skip", "fail"] = "follow"
+    delay_s: Duration = Lognormal(median=3.0, sigma=0.5, max=30.0)
+
+
 class Human(Section):
-    """The simulated analyst."""
+    """The simulated analyst.
+
+    In ``interrupt_share`` of the turns it asks something else ``interrupt_after_s`` after the
+    question, without waiting for the answer.
+    """
 
     think_s: Duration = Lognormal(median=8.0, sigma=0.6, max=60.0)
     reply_s: Duration = Lognormal(median=4.0, sigma=0.6, max=30.0)
     patience_s: Duration | None = None
     turns_per_conversation: Annotated[int, Field(ge=1)] = 5
-
-
-class IdentityPlan(Section):
-    """Who the analysts are.
-
-    ``{n}`` in a template stands for the analyst's number.  A secret is named by the environment
-    variable or the file that holds it, never written into the plan.
-    """
-
-    method: Literal["none", "session", "bearer", "api_key_header", "api_key", "jwt", "basic"] = (
-        "none"
-    )
-    template: str | None = None
-    env: str | None = None
-    file: str | None = None
-    username: str | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        sources = [name for name in ("template", "env", "file") if getattr(self, name) is not None]
-        if self.method == "none" and sources:
-            raise ValueError(f"{sources[0]} has no use while method is 'none'; name a method")
-        if self.method != "none" and len(sources) != 1:
-            raise ValueError(
-                f"method {self.method!r} needs exactly one of template, env and file,"
-                f" got {sources or 'none'}"
-            )
-        if self.method == "basic" and not self.username:
-            raise ValueError("method 'basic' needs a username")
-        return self
+    interrupt_share: Share = 0.0
+    interrupt_after_s: Duration = Lognormal(median=2.0, sigma=0.5, max=20.0)
+    replies: dict[ReplyKind, Replies] = Field(default_factory=dict)
+    consent: Consent = Consent()
 
 
 class Group(Section):
@@ -147,6 +152,7 @@ class Group(Section):
     dialect: str
     weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     route: str | None = None
+    options: dict[str, str | bool | int | float] = Field(default_factory=dict)
     identity: IdentityPlan = IdentityPlan()
     drop_between_turns: Share = 0.0
     drop_at_prompt: Share = 0.0
@@ -355,63 +361,6 @@ def _sentence(item: Any) -> str:
     plain = isinstance(given, str | int | float) and str(given) not in message
     sentence = f"{where}: {message}" if where else message
     return f"{sentence}, got {given!r}" if plain else sentence
-
-
-def resolve_identity(
-    plan: IdentityPlan, number: int, wire: Wire, environ: Mapping[str, str] = os.environ
-) -> Identity:
-    """The credentials of analyst ``number``.
-
-    ``api_key``, ``jwt`` and ``basic`` travel in an `auth_message` on a socket and in the
-    ``Authorization`` header of a request.  Raises ConfigError when the named source holds none.
-    """
-    if plan.method == "none":
-        return Identity()
-    token = _credential(plan, number, environ)
-    user = plan.username or ""
-    basic = base64.b64encode(f"{user}:{token}".encode()).decode()
-    secrets = (token, basic) if plan.template is None else ()
-    headers: dict[str, dict[str, str]] = {
-        "session": {"cookie": f"nat-session={token}"},
-        "bearer": {"authorization": f"Bearer {token}"},
-        "api_key_header": {"x-api-key": token},
-        "api_key": {"authorization": f"Bearer {token}"},
-        "jwt": {"authorization": f"Bearer {token}"},
-        "basic": {"authorization": f"Basic {basic}"},
-    }
-    logins: dict[str, dict[str, str]] = {
-        "api_key": {"method": "api_key", "token": token},
-        "jwt": {"method": "jwt", "token": token},
-        "basic": {"method": "basic", "username": user, "password": token},
-    }
-    if wire is Wire.WEBSOCKET and plan.method in logins:
-        return Identity(login=logins[plan.method], secrets=secrets)
-    return Identity(headers=headers[plan.method], secrets=secrets)
-
-
-def _credential(plan: IdentityPlan, number: int, environ: Mapping[str, str]) -> str:
-    if plan.template is not None:
-        token = plan.template.replace("{n}", str(number))
-    elif plan.env is not None:
-        token = environ.get(plan.env, "").strip()
-        if not token:
-            raise ConfigError(
-                f"identity: the environment variable {plan.env} is not set;"
-                " export it before the run"
-            )
-    else:
-        path = Path(plan.file or "")
-        try:
-            token = path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"identity: cannot read the credential file {path}: {error}"
-            ) from None
-        if not token:
-            raise ConfigError(f"identity: the credential file {path} is empty")
-    if any(ord(character) < 32 or ord(character) > 126 for character in token):
-        raise ConfigError("identity: the credential holds characters that no header may carry")
-    return token
 
 
 def seconds_ns(seconds: float) -> int:

@@ -15,13 +15,13 @@ from uuid import uuid4
 from loadgen import dialects
 from loadgen.clock import now_ns
 from loadgen.conversation import Conversation, Labels
-from loadgen.dialects.contract import Ask, Decoder, Dialect, Identity, Reply
+from loadgen.dialects.contract import Ask, Decoder, Dialect, Identity, Options, Reply
 from loadgen.events import Event, Prompt, PromptKind
-from loadgen.net.driver import Driver, Wiring
-from loadgen.net.endpoint import resolve
-from loadgen.net.tls import client_context
-from loadgen.persona import ReplyPlan
-from loadgen.plan import Deadlines, IdentityPlan, Reconnect, resolve_identity
+from loadgen.identity import IdentityPlan, resolve_identity
+from loadgen.net.discovery import completed
+from loadgen.net.driver import Driver, wiring_of
+from loadgen.persona import ConsentPlan, ReplyPlan
+from loadgen.plan import Deadlines, Reconnect, Target
 from loadgen.turn import TurnRecord
 from loadgen.wire.frame import AnyFrame, Request
 
@@ -41,13 +41,16 @@ class Probe:
     reply: str | None = None
     timeout_s: float = 120.0
     insecure: bool = False
+    options: Options = field(default_factory=dict)
+    allow_origins: tuple[str, ...] = ()
 
 
 def run(probe: Probe, watch: Watcher) -> TurnRecord:
     """Ask once and give the record.  Raises ConfigError and TargetError for unusable arguments."""
-    context = client_context(verify=not probe.insecure) if probe.host.startswith("https:") else None
-    wiring = Wiring(resolve(probe.host, context))
-    dialect = dialects.create(probe.dialect, probe.route, wiring.endpoint.origin)
+    target = Target(verify_tls=not probe.insecure, allow_origins=probe.allow_origins)
+    wiring = wiring_of(target, probe.host)
+    options = completed(probe.dialect, probe.route, probe.options, wiring)
+    dialect = dialects.create(probe.dialect, probe.route, wiring.site, options)
     limits = Deadlines(turn_s=probe.timeout_s, first_event_s=probe.timeout_s)
     conversation = Conversation(
         _Watched(dialect, watch),
@@ -75,6 +78,12 @@ class _Prompt:
 
     def patience_ns(self) -> int | None:
         return None
+
+    def interrupt_ns(self) -> int | None:
+        return None
+
+    def consent(self) -> ConsentPlan:
+        return ConsentPlan("follow", 0)
 
     def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
         value = self._reply
@@ -109,6 +118,18 @@ class _Watched:
         self._watch(now_ns(), event)
         return event
 
+    def greetings(self) -> tuple[str, ...]:
+        return self._dialect.greetings()
+
+    def poll(self, key: str, ask: Ask, identity: Identity) -> Request:
+        return self._dialect.poll(key, ask, identity)
+
+    def reconcile(self, execution: str, ask: Ask, identity: Identity) -> Request | None:
+        return self._dialect.reconcile(execution, ask, identity)
+
+    def state(self, status: int, body: str) -> str:
+        return self._dialect.state(status, body)
+
     def decoder(self) -> Decoder:
         return _WatchedDecoder(self._dialect.decoder(), self._watch)
 
@@ -121,9 +142,14 @@ class _WatchedDecoder:
     def begin(self, turn: str) -> None:
         self._decoder.begin(turn)
 
+    def polled(self, status: int, body: str) -> tuple[Event, ...]:
+        return self._told(self._decoder.polled(status, body))
+
     def __call__(self, frame: AnyFrame) -> tuple[Event, ...]:
+        return self._told(self._decoder(frame))
+
+    def _told(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
         at = now_ns()
-        events = self._decoder(frame)
         for event in events:
             self._watch(at, event)
         return events

@@ -88,8 +88,9 @@ class PromptRecord:
     """One human-in-the-loop prompt of a turn; times in monotonic ns.
 
     ``paused_ns`` is when the prompt was fully received, ``resumed_ns`` when the reply was fully
-    written, or the
-    pause was broken by a lost connection; ``next_event_ns`` the first event after the reply.
+    written (of a consent: when its URL was opened), or the pause was broken by a lost connection;
+    ``next_event_ns`` the first event after the reply; ``again_status`` how the same reply was taken
+    when it was said twice.
     """
 
     kind: str
@@ -99,6 +100,7 @@ class PromptRecord:
     reply_status: int | None = None
     reply_done_ns: int | None = None
     next_event_ns: int | None = None
+    again_status: int | None = None
 
 
 @dataclass(slots=True)
@@ -164,6 +166,8 @@ class TurnRecord:
     status: int | None = None
     content_encoding: str | None = None
     execution: str | None = None
+    execution_state: str | None = None
+    polls: int = 0
     late_events: int = 0
     prompts: list[PromptRecord] = field(default_factory=list)
     connections: list[ConnectionRecord] = field(default_factory=list)
@@ -220,6 +224,7 @@ class TurnRecord:
                 reply_status=p.reply_status,
                 reply_done_ms=ms(p.reply_done_ns),
                 next_event_ms=ms(p.next_event_ns),
+                again_status=p.again_status,
             )
             for p in self.prompts
         ]
@@ -274,6 +279,8 @@ _PLAIN = (
     "status",
     "content_encoding",
     "execution",
+    "execution_state",
+    "polls",
     "late_events",
 )
 

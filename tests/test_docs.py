@@ -47,8 +47,8 @@ def keys(model: type[BaseModel], seen: set[type]) -> set[str]:
     seen.add(model)
     for name, field in model.model_fields.items():
         found.add(name)
-        for part in re.findall(r"loadgen\.plan\.(\w+)", str(field.annotation)):
-            inner = getattr(__import__("loadgen.plan", fromlist=[part]), part)
+        for module, part in re.findall(r"(loadgen\.\w+)\.(\w+)", str(field.annotation)):
+            inner = getattr(__import__(module, fromlist=[part]), part, None)
             if isinstance(inner, type) and issubclass(inner, BaseModel) and inner not in seen:
                 found |= keys(inner, seen)
     return found

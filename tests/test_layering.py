@@ -13,7 +13,15 @@ ROOT = Path(__file__).parents[1]
 VOCABULARY = {"loadgen", "loadgen.clock", "loadgen.errors", "loadgen.events", "loadgen.turn"}
 WIRE = {"loadgen.wire"}
 DIALECTS = {"loadgen.dialects"}
-PURE = {"loadgen.plan", "loadgen.metrics", "loadgen.persona", *WIRE, *DIALECTS}
+PLAN = {
+    "loadgen.identity",
+    "loadgen.mint",
+    "loadgen.plan",
+    "loadgen.roster",
+    "loadgen.secretfile",
+    "loadgen.section",
+}
+PURE = {"loadgen.metrics", "loadgen.persona", *PLAN, *WIRE, *DIALECTS}
 BRAIN = {"loadgen.conversation", "loadgen.openturn", "loadgen.commands"}
 BODY = {"loadgen.net", "loadgen.journal"}
 HOST = {"loadgen.swarm"}
@@ -27,10 +35,10 @@ LAYERS: list[tuple[str, set[str], set[str], set[str]]] = [
         "pure",
         PURE,
         VOCABULARY | PURE,
-        {"pydantic", "httptools", "websockets", "orjson", "numpy"},
+        {"pydantic", "httptools", "websockets", "orjson", "numpy", "jwt", "cryptography"},
     ),
     ("brain", BRAIN, VOCABULARY | PURE | BRAIN, set()),
-    ("body", BODY, VOCABULARY | PURE | BRAIN | BODY, {"gevent", "orjson"}),
+    ("body", BODY, VOCABULARY | PURE | BRAIN | BODY, {"gevent", "httpx", "orjson"}),
     ("host", HOST, VOCABULARY | PURE | BRAIN | BODY | HOST, {"gevent", "locust"}),
     (
         "analysis",
@@ -75,6 +83,10 @@ ONLY_IN: list[tuple[str, set[str]]] = [
     ("uvloop", {"mockagent"}),
     ("gevent", {"loadgen.net", "loadgen.swarm", "loadgen.probe", "scenarios"}),
     ("locust", {"loadgen.swarm", "scenarios"}),
+    ("jwt", {"loadgen.mint", "mockagent"}),
+    ("cryptography", {"loadgen.mint"}),
+    # Only what is not on the clock.
+    ("httpx", {"loadgen.net.discovery", "loadgen.net.visit"}),
 ]
 
 PRINTERS = {"loadgen.cli", "loadgen.report.terminal", "mockagent.__main__"}

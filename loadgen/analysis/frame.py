@@ -41,7 +41,8 @@ def turns(run: RunData) -> pd.DataFrame:
 
     Beside `LABELS` and `CLOCK_COLUMNS`: ``elapsed_ms`` (server time to the end, whatever the
     outcome), ``asked`` (false for an arrival that was dropped), ``recovered``, ``prompts``,
-    ``losses``, ``stamp``, ``detail``, and the places of ``begin_s visible_s answer_s end_s`` on the
+    ``losses``, ``stamp``, ``detail``, the facts ``sent_ms first_byte_ms first_step_ms status`` as
+    they stand in the row, and the places of ``begin_s visible_s answer_s end_s`` on the
     run's time axis, in seconds after the manifest's ``started_at`` (or the first turn).
     """
     rows = run.rows
@@ -59,6 +60,8 @@ def turns(run: RunData) -> pd.DataFrame:
         columns[name] = np.array([len(row.get(name, ())) for row in rows], dtype=np.int64)
     for name in ("stamp", "detail"):
         columns[name] = [row.get(name, "") for row in rows]
+    for name in ("sent_ms", "first_byte_ms", "first_step_ms", "status"):
+        columns[name] = np.array([row.get(name, nan) for row in rows], dtype=np.float64)
     columns["begin_s"] = _begin_s(run)
     reached = [marks(row) for row in rows]
     for clock, name in ((Clock.TTFV, "visible_s"), (Clock.TTFA, "answer_s")):

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from loadgen.analysis import frame, numerals, slo, validity
+from loadgen.analysis import frame, numerals, queueing, slo, validity
 from loadgen.analysis.conclusion import conclude
 from loadgen.analysis.phases import phases
 from loadgen.analysis.quantiles import CONFIDENCE, SHARES, ascending, quantile
@@ -44,6 +44,7 @@ def summarise(run: RunData) -> Json:
     budget = None if allowed is None else slo.judge_failures(allowed, table)
     conclusion = conclude(run.manifest, checks, results, budget)
     asked = table[table["asked"]]
+    queue = queueing.find(table)
     return {
         "schema": SCHEMA,
         **_identity(run, asked),
@@ -51,7 +52,8 @@ def summarise(run: RunData) -> Json:
         "exit_code": int(conclusion.exit_code),
         "headline": conclusion.headline,
         "reasons": list(conclusion.reasons),
-        "notes": _notes(run, table, items),
+        "notes": [*([queue.sentence] if queue else []), *_notes(run, table, items)],
+        "queueing": _queueing(queue),
         "turns": _turns(table),
         "quantiles": {"rule": "nearest-rank", "confidence": CONFIDENCE},
         "metrics": _metrics(frame.plain(table), items),
@@ -134,6 +136,18 @@ def _turns(table: pd.DataFrame) -> Json:
         "recovered": int(done["recovered"].sum()),
         "without_progress": int(done["ttfp_ms"].isna().sum()),
         "with_prompts": int((asked["prompts"] > 0).sum()),
+    }
+
+
+def _queueing(queue: queueing.Queueing | None) -> Json | None:
+    if queue is None:
+        return None
+    return {
+        "turns": queue.turns,
+        "wait_p50_ms": _ms(queue.wait_ms),
+        "headers_p50_ms": _ms(queue.headers_ms),
+        "running": round(queue.running, 2),
+        "in_flight": round(queue.in_flight, 2),
     }
 
 

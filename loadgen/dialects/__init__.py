@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
-from loadgen.dialects.contract import Dialect
+from loadgen.dialects.contract import Dialect, Options, Site
+from loadgen.dialects.nat_poll import NatPoll
 from loadgen.dialects.nat_sse import NatSse
 from loadgen.dialects.nat_ws import NatWs
 from loadgen.errors import ConfigError
 
-DIALECTS: dict[str, Callable[[str | None, str | None], Dialect]] = {
+_NOWHERE = Site()
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+DIALECTS: dict[str, Callable[[str | None, Site, Options], Dialect]] = {
+    "nat-poll": NatPoll,
     "nat-sse": NatSse,
     "nat-ws": NatWs,
 }
-"""Dialects by name, each made from (route or None for its own default, origin or None)."""
+"""Dialects by name, each made from (route or None for its own default, site, options)."""
 
 
-def create(name: str, route: str | None = None, origin: str | None = None) -> Dialect:
-    """The dialect called ``name`` on ``route``, for a target at ``origin`` (``http://host:port``).
+def create(
+    name: str, route: str | None = None, site: Site = _NOWHERE, options: Options = _NO_OPTIONS
+) -> Dialect:
+    """The dialect called ``name`` on ``route``, for a target at ``site``.
 
-    Raises `ConfigError` for a name or a route that nobody knows.
+    Raises `ConfigError` for a name, a route or an option that nobody knows.
     """
     make = DIALECTS.get(name)
     if make is None:
         raise ConfigError(f"dialect {name!r} is unknown; known are {', '.join(sorted(DIALECTS))}")
-    return make(route, origin)
+    return make(route, site, options)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loadgen.dialects.refusal import brief
+from loadgen.dialects.refusal import brief, shown
 from loadgen.events import Answer, Event, Notice, Progress
 
 
@@ -32,7 +32,7 @@ class Chunks:
             if type(delta) is dict and (events := self._delta(delta)):
                 return events
             if reason := choices[0].get("finish_reason"):
-                return (Notice("finish", brief(str(reason))),)
+                return (Notice("finish", brief(reason) if type(reason) is str else shown(reason)),)
         if chunk.get("usage"):
             return (Notice("usage"),)
         return (Notice("unknown", "data") if choices is None else Notice("empty delta"),)
@@ -47,7 +47,7 @@ class Chunks:
                 self.answered = True
                 events = (Answer(content),)
             else:
-                events = (Notice("undecodable", brief(f"content {content!r}")),)
+                events = (Notice("undecodable", f"content {shown(content)}"),)
         if calls:
             events = (self._tool_call(calls), *events)
         if thought and type(thought) is str:

@@ -1,7 +1,7 @@
 """What a dialect is: a wire language between its frames and our events.  Pure: no socket, no clock,
 no randomness.
 
-Adding one: a module with a class like `NatSse`, made from (route, origin), an entry in
+Adding one: a module with a class like `NatSse`, made from (route, `Site`, options), an entry in
 `loadgen.dialects.DIALECTS`, a recording in ``tests/recordings`` with its row in the table of
 expectations.
 """
@@ -10,11 +10,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Protocol
+from enum import Enum, StrEnum
+from typing import Any, Protocol, TypeVar
+from urllib.parse import SplitResult, urljoin, urlsplit
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from loadgen.errors import ConfigError
 from loadgen.events import Event, Prompt
 from loadgen.wire.frame import AnyFrame, Request
+
+Options = Mapping[str, Any]
+"""A dialect's own settings, from the plan's ``options``."""
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class OptionModel(BaseModel):
+    """Base of a dialect's options: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def read_options(model: type[_Model], dialect: str, options: Options) -> _Model:
+    """``options`` as ``model``.  Raises `ConfigError` with a line for each mistake."""
+    try:
+        return model.model_validate(dict(options))
+    except ValidationError as error:
+        known = ", ".join(model.model_fields) or "none"
+        lines = [
+            f"options.{'.'.join(map(str, item['loc']))} of {dialect}: {item['msg']}, "
+            f"got {item['input']!r}; its options are {known}"
+            for item in error.errors(include_url=False)
+        ]
+        raise ConfigError("\n".join(lines)) from None
 
 
 class Wire(Enum):
@@ -42,6 +71,46 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Site:
+    """The target as a dialect needs to know it: ``origin`` is ``http://host:port``.
+
+    A URL that the server supplies is followed only on that origin or on one of ``allowed``; without
+    an origin only paths are accepted.
+    """
+
+    origin: str | None = None
+    allowed: tuple[str, ...] = ()
+
+    def locate(self, url: Any, route: str) -> tuple[str | None, str] | None:
+        """``url``, as an answer of ``route`` gave it, as (one of ``allowed`` or None for our own
+        origin, path with query); None when it leads where we do not go.
+        """
+        if type(url) is not str or not url or not url.isascii() or not url.isprintable():
+            return None
+        here = self.origin or "http://target.invalid"
+        try:
+            parts = urlsplit(urljoin(here + route, url))
+            place, own = place_of(parts), place_of(urlsplit(here))
+            allowed = {place_of(urlsplit(origin)): origin for origin in self.allowed}
+        except ValueError:
+            return None
+        if " " in url or (self.origin is None and "://" in url.partition("?")[0]):
+            return None
+        if "@" in parts.netloc:
+            return None
+        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        if place == own:
+            return None, path
+        return (allowed[place], path) if place in allowed else None
+
+
+def place_of(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port, the scheme's own port where none is given."""
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, port
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """One question as a dialect needs it.  ``history`` holds (question, answer) pairs of the
     conversation, oldest first.
@@ -53,12 +122,23 @@ class Ask:
     history: tuple[tuple[str, str], ...] = ()
 
 
+class Shape(StrEnum):
+    """How a reply is written; all but ``right`` are there to provoke the server."""
+
+    RIGHT = "right"
+    MALFORMED = "malformed"
+    """Not as the server's schema wants it."""
+    OTHER_TYPE = "other_type"
+    """A reply to another kind of prompt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The analyst's answer to a prompt: ``value`` is the text, or the chosen option's value."""
 
     prompt: Prompt
     value: str
+    shape: Shape = Shape.RIGHT
 
 
 class Decoder(Protocol):
@@ -76,6 +156,11 @@ class Decoder(Protocol):
 
     def __call__(self, frame: AnyFrame) -> tuple[Event, ...]:
         """What ``frame`` means."""
+
+    def polled(self, status: int, body: str) -> tuple[Event, ...]:
+        """What the answer to `Dialect.poll` means: at least one event.  Only decoders that give
+        `Pending` are asked.
+        """
 
 
 class Dialect(Protocol):
@@ -95,6 +180,9 @@ class Dialect(Protocol):
         there is nothing to say.
         """
 
+    def greetings(self) -> tuple[str, ...]:
+        """Messages that are said once on each usable socket and never answered."""
+
     def ask(self, ask: Ask, identity: Identity) -> Request | str:
         """The question: a request for `Wire.HTTP`, a text message for `Wire.WEBSOCKET`."""
 
@@ -110,3 +198,14 @@ class Dialect(Protocol):
         """What the answer to a reply request means: `Notice` when accepted, else `Failed` (not
         final: the stream decides).
         """
+
+    def poll(self, key: str, ask: Ask, identity: Identity) -> Request:
+        """The request for the state of a turn that is `Pending`."""
+
+    def reconcile(self, execution: str, ask: Ask, identity: Identity) -> Request | None:
+        """The request for what the server says of a run whose stream broke off; None where there is
+        nothing to ask.
+        """
+
+    def state(self, status: int, body: str) -> str:
+        """What the answer to `reconcile` says of the run, in a word or two."""

@@ -1,4 +1,4 @@
-"""What NAT's chat dialects share: steps, prompts, error objects and JSON.
+"""What NAT's dialects share: steps, prompts, error objects and JSON.
 
 NAT is the NVIDIA NeMo Agent Toolkit; the facts are of release 1.9.0 as it behaves on the wire, the
 published schema is accepted beside it.
@@ -7,6 +7,10 @@ Steps (default adaptor): the first is always ``Function Start: <workflow>`` at `
 the run gets a slot, the last ``Function Complete: <workflow>`` with the same id.  Neither is work:
 they become `Started` and a `Notice`.  Others are progress, named ``Function Start: X``,
 ``Function Complete: X``, ``Tool: X``, ``CUSTOM_*``, or the bare name of a model.
+
+Raw steps (``/full`` routes, no adaptor) are told by their type.  There the workflow announces
+itself twice: ``WORKFLOW_START`` at ``root``, and right below it the ``FUNCTION_START`` of its entry
+function, called ``<workflow>`` or like the workflow.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import Any
 import orjson
 
 from loadgen.clock import NS_PER_S
-from loadgen.dialects.refusal import brief
+from loadgen.dialects.refusal import brief, shown
 from loadgen.events import Event, Failed, Notice, Option, Progress, Prompt, PromptKind, Started
 from loadgen.turn import Cause, Outcome
 
@@ -29,6 +33,8 @@ _ECHO = Notice("echo")
 _LARGE = 4096
 _LONGEST_TIMEOUT_S = 10**9
 _PAYLOAD = '"payload":"'
+_WORKFLOW = "<workflow>"
+_RAW_KINDS = {"LLM": "llm", "TOOL": "tool", "FUNCTION": "function", "WORKFLOW": "function"}
 
 
 def undecodable(text: str) -> Notice:
@@ -93,7 +99,7 @@ class Steps:
         """What the step called ``name`` means."""
         step_id, parent = step.get("id"), step.get("parent_id") or "root"
         if type(name) is not str or type(step_id) is not str or type(parent) is not str:
-            return undecodable(f"step without name or ids: {name!r}")
+            return undecodable(f"step without name or ids: {shown(name)}")
         if parent in self._past or step_id in self._past:
             self._past.add(step_id)
             return _STALE
@@ -124,34 +130,90 @@ class Steps:
         return Progress("function", name)
 
 
+class RawSteps:
+    """The raw steps of one turn: which are the workflow's own.
+
+    The route may filter types away, so neither of the two announcements is sure to come.
+    """
+
+    __slots__ = ("_name", "_own", "_root", "_started")
+
+    def __init__(self) -> None:
+        self._own: set[str] = set()
+        self._root: str | None = None
+        self._name = _WORKFLOW
+        self._started = False
+
+    def event(self, step: Json) -> Event:
+        """What the step means.  The end of a model call or a tool is work, and ends nothing."""
+        kind, name = step.get("type"), step.get("name")
+        step_id, parent = step.get("id"), step.get("parent_id") or "root"
+        if (
+            type(kind) is not str
+            or type(name) is not str
+            or type(step_id) is not str
+            or type(parent) is not str
+        ):
+            return undecodable(f"step without type, name or ids: {shown(kind)} {shown(name)}")
+        family = kind.partition("_")[0]
+        if not self._is_own(family, step_id, parent, name):
+            return Progress(_RAW_KINDS.get(family, "step"), name)
+        self._own.add(step_id)
+        if kind == "WORKFLOW_START":
+            self._root, self._name = step_id, name
+        if self._started or not kind.endswith("_START"):
+            return _ECHO
+        self._started = True
+        return Started(name)
+
+    def _is_own(self, family: str, step_id: str, parent: str, name: str) -> bool:
+        if step_id in self._own:
+            return True
+        if family == "WORKFLOW":
+            return parent == "root"
+        if family != "FUNCTION":
+            return False
+        if self._root is None:
+            return parent == "root" or name == _WORKFLOW
+        return parent == self._root and name in (_WORKFLOW, self._name)
+
+
 def prompt(content: Any, key: str, execution: str | None = None) -> Prompt | Failed:
     """A prompt object as an event; ``timeout`` is in seconds on the wire.
 
-    `Failed` when nobody can answer it: an OAuth consent (no policy could give it, and the server
-    waits 300 s for it) or a kind that NAT does not have.
+    `Failed` when nobody can answer it: a kind that NAT does not have.  The text of an OAuth consent
+    is the URL to open.
     """
     if type(content) is not dict:
         return Failed(Outcome.FAILED, Cause.PROTOCOL_VIOLATION, "prompt without content")
     kind = content.get("input_type")
-    if kind == "oauth_consent":
-        return Failed(Outcome.FAILED, Cause.AGENT_ERROR, "oauth consent needed")
+    if kind == PromptKind.OAUTH_CONSENT.value:
+        return consent(content.get("text"), execution)
     if type(kind) is not str or kind not in _KINDS:
-        detail = f"prompt of unknown kind {brief(repr(kind))}"
+        detail = f"prompt of unknown kind {shown(kind)}"
         return Failed(Outcome.FAILED, Cause.PROTOCOL_VIOLATION, detail)
     timeout, options = content.get("timeout"), content.get("options")
     timed = isinstance(timeout, int | float) and 0 <= timeout <= _LONGEST_TIMEOUT_S
     return Prompt(
         kind=_KINDS[kind],
         key=key,
-        text=_text(content.get("text")),
+        text=text_of(content.get("text")),
         options=tuple(
-            Option(_text(o.get("id")), _text(o.get("label")), _text(o.get("value")))
+            Option(text_of(o.get("id")), text_of(o.get("label")), text_of(o.get("value")))
             for o in (options if type(options) is list else ())
             if type(o) is dict
         ),
         timeout_ns=int(timeout * NS_PER_S) if timeout and timed else None,
         execution=execution,
     )
+
+
+def consent(url: Any, execution: str | None = None) -> Prompt | Failed:
+    """The demand to log in elsewhere, at ``url``, before the run goes on."""
+    if type(url) is not str or not url:
+        detail = f"oauth consent without a URL: {shown(url)}"
+        return Failed(Outcome.FAILED, Cause.PROTOCOL_VIOLATION, detail)
+    return Prompt(PromptKind.OAUTH_CONSENT, url, execution=execution)
 
 
 _KINDS: Mapping[str, PromptKind] = {kind.value: kind for kind in PromptKind}
@@ -165,17 +227,24 @@ def is_error(value: Json) -> bool:
 def error_text(error: Any) -> str:
     """An error object as ``code: message (details)``; NAT and OpenAI shapes, or plain text."""
     if type(error) is not dict:
-        return brief(_text(error)) or "error without text"
+        return brief(text_of(error)) or "error without text"
     code = error.get("code") or error.get("type")
-    text = _text(error.get("message")) or "error without text"
+    text = text_of(error.get("message")) or "error without text"
     if code:
-        text = f"{_text(code)}: {text}"
+        text = f"{text_of(code)}: {text}"
     if details := error.get("details"):
-        text = f"{text} ({_text(details)})"
+        text = f"{text} ({text_of(details)})"
     return brief(text)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A JSON value as text: a string as it is, null as nothing, else as JSON.
+
+    What was read may nest deeper than can be written.
+    """
     if type(value) is str:
         return value
-    return "" if value is None else orjson.dumps(value).decode()
+    try:
+        return "" if value is None else orjson.dumps(value).decode()
+    except TypeError:
+        return "(nested too deep)"

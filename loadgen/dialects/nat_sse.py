@@ -1,20 +1,21 @@
 """NAT over server-sent events: one POST for each turn, prompts answered by a POST of their own.
 
-The turn ends as its route ends (`ENDS`): ``/v1/chat/stream`` with the clean end of the answer,
-``/chat/stream`` with ``[DONE]``.  A status other than 200 is judged by the table of
-`loadgen.dialects.refusal`.  What the stream says:
+The routes are the table `STREAMS`; a turn ends as its route ends.  A status other than 200 is
+judged by the table of `loadgen.dialects.refusal`.  What the stream says:
 
 ==============================  ================================================================
 frame                           event
 ==============================  ================================================================
-``data:`` chunk with content    `Answer`
+``data:`` chunk with content,   `Answer`
+``{"value": ...}``
 reasoning, tool arguments       `Progress` (``reasoning``, ``tool_call``)
-role, empty or null delta,      `Notice`; a tool delta without arguments is only a promise
-finish_reason, usage
-``intermediate_data:``          `Started` for the first, `Notice` for its echo, else `Progress`
-``observability_trace:``        `Notice`
-``event: interaction_required`` `Prompt`; its key is the path to reply to
-``event: oauth_required``       `Failed`: nobody consents, the server would wait 300 s
+role, empty or null delta or    `Notice`; a tool delta without arguments is only a promise
+value, finish_reason, usage
+``intermediate_data:``          `Started` for the first, `Notice` for its echo, else `Progress`:
+                                `loadgen.dialects.nat.Steps`, on ``/full`` routes `RawSteps`
+``observability_trace:``        `Notice`; ``/full`` routes put it into a value
+``event: interaction_required`` `Prompt`; its key says where to reply
+``event: oauth_required``       `Prompt` of kind ``oauth_consent``; its key is the URL to open
 ``event: error``, a bare JSON   `Failed`, not final: the end of the stream makes it so
 error, ``data: {"error":...}``
 anything else                   `Notice`, ``undecodable`` or ``unknown``
@@ -35,24 +36,38 @@ whole (JSON and ``[DONE]`` show that by themselves); the standard would drop it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
-from urllib.parse import urlencode, urljoin, urlsplit
 
-import orjson
+from pydantic import Field, field_validator
 
-from loadgen.dialects import nat
+from loadgen.dialects import nat, nat_http
 from loadgen.dialects.chunk import Chunks
-from loadgen.dialects.contract import Ask, Identity, Reply, Wire
-from loadgen.dialects.refusal import brief, outcome_of, refused
-from loadgen.errors import ConfigError, GeneratorError
-from loadgen.events import Completed, Event, Failed, Notice, PromptKind
+from loadgen.dialects.contract import (
+    Ask,
+    Identity,
+    OptionModel,
+    Options,
+    Reply,
+    Site,
+    Wire,
+    read_options,
+)
+from loadgen.dialects.nat_http import Body
+from loadgen.dialects.refusal import brief, refused
+from loadgen.errors import GeneratorError
+from loadgen.events import Answer, Completed, Event, Failed, Notice, Prompt
 from loadgen.turn import Cause, Outcome
 from loadgen.wire.frame import AnyFrame, End, Frame, Garbage, Head, Request
 
 DONE = "[DONE]"
+COMPLETIONS = "/v1/chat/completions"
+
+_FILTER = re.compile(r"[A-Z_]+(,[A-Z_]+)*|(?i:none)")
+_TRACE = '{"observability_trace_id"'
 
 
 class Terminator(Enum):
@@ -62,33 +77,73 @@ class Terminator(Enum):
     DONE_EVENT = "data: [DONE]"
 
 
-ENDS = {
-    "/v1/chat/stream": Terminator.CONNECTION_END,
-    "/chat/stream": Terminator.DONE_EVENT,
-}
-"""The routes whose end is known; a prefix before them (a proxy's ``root_path``) does not matter."""
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A streaming route.  ``interactive``: its runs have an id, and may ask the human.  ``full``:
+    its steps are raw, and can be filtered.
+    """
 
-_REPLY_STATUS = {
-    400: "the prompt is already resolved, it timed out",
-    404: "the server does not know the prompt: already answered, or another process holds it",
-    422: "the reply is malformed, the prompt stays open",
+    body: Body
+    end: Terminator
+    interactive: bool
+    full: bool = False
+
+
+STREAMS: Mapping[str, Stream] = {
+    "/v1/chat/stream": Stream(Body.CHAT, Terminator.CONNECTION_END, True),
+    "/chat/stream": Stream(Body.CHAT, Terminator.DONE_EVENT, False),
+    COMPLETIONS: Stream(Body.CHAT, Terminator.DONE_EVENT, False),
+    "/v1/workflow/stream": Stream(Body.WORKFLOW, Terminator.CONNECTION_END, True),
+    "/generate/stream": Stream(Body.WORKFLOW, Terminator.CONNECTION_END, False),
+    "/v1/workflow/full": Stream(Body.WORKFLOW, Terminator.CONNECTION_END, True, full=True),
+    "/generate/full": Stream(Body.WORKFLOW, Terminator.CONNECTION_END, False, full=True),
 }
+"""Streaming routes as the server calls them; a proxy's prefix before them does not matter.
+
+``/v1/workflow/atif`` is not among them: its streams never end.
+"""
+
+
+class NatSseOptions(OptionModel):
+    """``input``: the workflow's input parameter; ``messages`` sends the conversation.
+    ``filter_steps``: the types of steps to be sent, with commas between them, or ``none``.
+    ``extensions``: the server has ``enable_interactive_extensions``, so completions end without
+    ``[DONE]``.
+    """
+
+    input: str = Field(nat_http.INPUT, min_length=1)
+    filter_steps: str | None = None
+    extensions: bool = False
+
+    @field_validator("filter_steps")
+    @classmethod
+    def _exact(cls, value: str | None) -> str | None:
+        """The server compares exact names: any other spelling would filter everything away."""
+        if value is not None and not _FILTER.fullmatch(value):
+            raise ValueError("must be types like LLM_END,TOOL_END, without blanks, or none")
+        return value
 
 
 class NatSse:
     """The dialect ``nat-sse``.
 
-    ``origin`` (``http://host:port``) is what an absolute ``response_url`` must point to; without it
-    only paths are accepted.  Raises `ConfigError` for a route that is not in `ENDS`.
+    Raises `ConfigError` for a route that is not in `STREAMS`, and for an option that does nothing
+    on its route.
     """
 
     name = "nat-sse"
     wire = Wire.HTTP
 
-    def __init__(self, route: str | None = None, origin: str | None = None) -> None:
+    def __init__(
+        self, route: str | None = None, site: Site | None = None, options: Options | None = None
+    ) -> None:
         self.route = route or "/v1/chat/stream"
-        self._origin = origin
-        self._terminator = _terminator(self.route)
+        self._route = nat_http.find_route(self.name, self.route, STREAMS, site or Site())
+        self._options = read_options(NatSseOptions, self.name, options or {})
+        self._stream = _stream(self._route, self._options)
+        wanted = self._options.filter_steps
+        query = {} if wanted is None else {"filter_steps": wanted}
+        self._path = nat_http.with_query(self.route, query)
 
     def upgrade(self, identity: Identity, resume: str | None) -> Request:
         """There is no socket to open."""
@@ -98,82 +153,54 @@ class NatSse:
         """Identity travels with each request."""
         return None
 
+    def greetings(self) -> tuple[str, ...]:
+        """There is no socket to greet on."""
+        return ()
+
     def ask(self, ask: Ask, identity: Identity) -> Request:
-        """The question with the conversation before it: the server remembers none."""
-        messages = []
-        for question, answer in ask.history:
-            messages.append({"role": "user", "content": question})
-            messages.append({"role": "assistant", "content": answer})
-        messages.append({"role": "user", "content": ask.text})
-        headers = {
-            "accept": "text/event-stream",
-            "user-message-id": ask.turn,
-            "conversation-id": ask.conversation,
-        }
-        return _post(self.route, headers, {"messages": messages, "stream": True}, identity)
+        """The question as the route takes it."""
+        body, parameter = self._stream.body, self._options.input
+        return nat_http.question(self._path, body, parameter, ask, identity, stream=True)
 
     def reply(self, reply: Reply, ask: Ask, identity: Identity) -> Request:
-        """The reply to a prompt, to the path that the prompt named.
-
-        A value that was not offered is sent as an option of its own: the server does not check.
-        """
-        kind, value = reply.prompt.kind, reply.value
-        response: dict[str, Any] = {"type": kind.value}
-        if kind is PromptKind.NOTIFICATION:
-            raise GeneratorError("a notification wants no reply")
-        if kind is PromptKind.TEXT:
-            response["text"] = value
-        else:
-            offered = (o for o in reply.prompt.options if o.value == value)
-            option = next(offered, None)
-            response["selected_option"] = {
-                "id": option.id if option else value,
-                "label": option.label if option else value,
-                "value": value,
-            }
-        headers = {"conversation-id": ask.conversation}
-        return _post(reply.prompt.key, headers, {"response": response}, identity)
+        """The reply to a prompt; the stream goes on meanwhile."""
+        return nat_http.reply(reply, ask, identity)
 
     def decoder(self) -> SseDecoder:
         """A decoder for one answer."""
-        return SseDecoder(self._terminator, self._reply_path)
+        return SseDecoder(self._stream, self._route)
 
     def replied(self, status: int, body: str) -> Event:
-        """204 accepts a reply, whatever it says; the rest is a failure, the stream decides."""
-        if 200 <= status < 300:
-            return Notice("reply accepted")
-        outcome, cause = outcome_of(status)
-        if status in (400, 404):
-            outcome, cause = Outcome.FAILED, Cause.AGENT_ERROR
-        because = _REPLY_STATUS.get(status) or brief(body)
-        return Failed(outcome, cause, f"reply got HTTP {status}: {because}", final=False)
+        """What the answer to a reply means; the stream decides."""
+        return nat_http.replied(status, body)
 
-    def _reply_path(self, url: Any) -> str | None:
-        """``response_url`` as a path of our own target; None when it leads anywhere else."""
-        if type(url) is not str or not url.isascii() or not url.isprintable() or " " in url:
+    def poll(self, key: str, ask: Ask, identity: Identity) -> Request:
+        """A stream is never asked again and again."""
+        raise GeneratorError("nat-sse does not poll")
+
+    def reconcile(self, execution: str, ask: Ask, identity: Identity) -> Request | None:
+        """The request for what became of a run that had asked the human."""
+        if not self._stream.interactive:
             return None
-        here = self._origin or "http://target.invalid"
-        try:
-            parts = urlsplit(urljoin(here + self.route, url))
-            same = _place(parts.scheme, parts.hostname, parts.port) == _origin_place(here)
-        except ValueError:
-            return None
-        if not url or not same or (self._origin is None and "://" in url.partition("?")[0]):
-            return None
-        return f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        return nat_http.reconcile(self._route, execution, ask, identity)
+
+    def state(self, status: int, body: str) -> str:
+        """What the server says of the run."""
+        return nat_http.state(status, body)
 
 
 class SseDecoder:
     """The frames of one answer to events; see the module's tables."""
 
     __slots__ = (
-        "_body", "_chunks", "_cut", "_failure", "_head", "_over", "_reply_path", "_steps",
+        "_body", "_chunks", "_cut", "_failure", "_head", "_over", "_raw", "_route", "_steps",
         "_terminator",
     )  # fmt: skip
 
-    def __init__(self, terminator: Terminator, reply_path: Callable[[Any], str | None]) -> None:
-        self._terminator = terminator
-        self._reply_path = reply_path
+    def __init__(self, stream: Stream, route: nat_http.Route) -> None:
+        self._terminator = stream.end
+        self._route = route
+        self._raw = nat.RawSteps() if stream.full else None
         self._steps = nat.Steps()
         self._chunks = Chunks()
         self._head: Head | None = None
@@ -184,6 +211,10 @@ class SseDecoder:
 
     def begin(self, turn: str) -> None:
         """Nothing to do: the answer is the turn's own."""
+
+    def polled(self, status: int, body: str) -> tuple[Event, ...]:
+        """A stream is never asked again and again."""
+        raise GeneratorError("nat-sse does not poll")
 
     def __call__(self, frame: AnyFrame) -> tuple[Event, ...]:
         """What ``frame`` means."""
@@ -220,17 +251,35 @@ class SseDecoder:
         chunk = nat.parse(data)
         if chunk is None:
             return (nat.undecodable(data),)
+        if "value" in chunk and "choices" not in chunk:
+            return (self._value(chunk["value"]),)
         if error := chunk.get("error"):
             return self._fail(f"in-band error {nat.error_text(error)}")
         if "choices" not in chunk and nat.is_error(chunk):
             return self._fail(nat.error_text(chunk))
         return self._chunks.events(chunk)
 
+    def _value(self, value: Any) -> Event:
+        """A part of a workflow's answer, which may be any JSON."""
+        if value is None or value == "":
+            return Notice("empty delta")
+        text = nat.text_of(value)
+        if self._raw is not None and text.startswith(_TRACE):
+            trace = nat.parse(text)
+            if trace is not None and len(trace) == 1:
+                return Notice("trace")
+        self._chunks.answered = True
+        return Answer(text)
+
     def _step(self, data: str) -> tuple[Event, ...]:
         step = nat.parse_step(data, "}")
         if step is None:
             return (nat.undecodable(data),)
-        return (self._steps.event(step, step.get("name")),)
+        if self._raw is None:
+            return (self._steps.event(step, step.get("name")),)
+        if "type" not in step:
+            step = nat.parse(data) or step
+        return (self._raw.event(step),)
 
     def _trace(self, data: str) -> tuple[Event, ...]:
         return (Notice("trace"),)
@@ -239,18 +288,17 @@ class SseDecoder:
         asked = nat.parse(data)
         if asked is None:
             return (nat.undecodable(data),)
-        url = asked.get("response_url")
-        path = self._reply_path(url)
-        if path is None:
-            detail = f"response_url {brief(repr(url))} is not of this target"
-            return self._give_up(Failed(Outcome.FAILED, Cause.PROTOCOL_VIOLATION, detail))
-        execution = asked.get("execution_id")
-        execution = execution if type(execution) is str else None
-        event = nat.prompt(asked.get("prompt"), path, execution)
-        return self._give_up(event) if type(event) is Failed else (event,)
+        return self._asked(self._route.prompt(asked))
 
     def _oauth(self, data: str) -> tuple[Event, ...]:
-        return self._give_up(Failed(Outcome.FAILED, Cause.AGENT_ERROR, "oauth required"))
+        asked = nat.parse(data)
+        if asked is None:
+            return (nat.undecodable(data),)
+        return self._asked(nat_http.consent(asked))
+
+    def _asked(self, event: Prompt | Failed) -> tuple[Event, ...]:
+        """A prompt that nobody can answer ends the turn: the server would wait for ever."""
+        return self._give_up(event) if type(event) is Failed else (event,)
 
     def _error(self, data: str) -> tuple[Event, ...]:
         error = nat.parse(data)
@@ -296,7 +344,10 @@ class SseDecoder:
         if not end.clean:
             return Failed(Outcome.INCOMPLETE, Cause.STREAM_CUT, "the connection was cut")
         if self._terminator is Terminator.DONE_EVENT:
-            return Failed(Outcome.INCOMPLETE, Cause.STREAM_CUT, f"no {DONE}")
+            detail = f"no {DONE}"
+            if self._route.known == COMPLETIONS:
+                detail = f"{detail}; if the server has the extensions on: options.extensions"
+            return Failed(Outcome.INCOMPLETE, Cause.STREAM_CUT, detail)
         if self._cut:
             return Failed(Outcome.INCOMPLETE, Cause.STREAM_CUT, "ends in the middle of an event")
         return self._verdict()
@@ -341,39 +392,17 @@ _FRAMES: dict[str, Callable[[SseDecoder, str], tuple[Event, ...]]] = {
 }
 
 
-def _terminator(route: str) -> Terminator:
-    path = route.partition("?")[0]
-    for known, terminator in ENDS.items():
-        if path.endswith(known):
-            return terminator
-    raise ConfigError(
-        f"nat-sse does not know how the route {route!r} ends; known are {', '.join(ENDS)}"
-    )
-
-
-def _post(path: str, headers: dict[str, str], body: Any, identity: Identity) -> Request:
-    """A JSON request in the analyst's name.
-
-    ``session`` in the identity's query becomes the cookie that it stands for: only the server's
-    socket reads it from the query.
-    """
-    query = dict(identity.query)
-    sent = {"content-type": "application/json", **headers, **identity.headers}
-    session = query.pop("session", None)
-    if session is not None:
-        name = next((name for name in sent if name.lower() == "cookie"), "cookie")
-        cookies = sent.get(name, "")
-        if "nat-session=" not in cookies:
-            sent[name] = "; ".join(filter(None, (cookies, f"nat-session={session}")))
-    if query:
-        path = f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
-    return Request("POST", path, sent, orjson.dumps(body))
-
-
-def _origin_place(origin: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(origin)
-    return _place(parts.scheme, parts.hostname, parts.port)
-
-
-def _place(scheme: str, host: str | None, port: int | None) -> tuple[str, str | None, int | None]:
-    return scheme, host, port or {"http": 80, "https": 443}.get(scheme)
+def _stream(route: nat_http.Route, options: NatSseOptions) -> Stream:
+    """The row of ``route`` as the options leave it."""
+    stream = STREAMS[route.known]
+    able = {
+        "input": [name for name, one in STREAMS.items() if one.body is Body.WORKFLOW],
+        "filter_steps": [name for name, one in STREAMS.items() if one.full],
+        "extensions": [COMPLETIONS],
+    }
+    for option in sorted(options.model_fields_set):
+        if route.known not in able[option]:
+            raise nat_http.only_on(NatSse.name, option, able[option], route.path)
+    if options.extensions:
+        return replace(stream, end=Terminator.CONNECTION_END, interactive=True)
+    return stream

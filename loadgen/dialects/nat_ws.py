@@ -28,14 +28,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 import orjson
 
 from loadgen.dialects import nat
-from loadgen.dialects.contract import Ask, Identity, Reply, Wire
-from loadgen.dialects.refusal import brief, outcome_of, retry_after_ns
+from loadgen.dialects.contract import (
+    Ask,
+    Identity,
+    OptionModel,
+    Options,
+    Reply,
+    Shape,
+    Site,
+    Wire,
+    read_options,
+)
+from loadgen.dialects.refusal import brief, outcome_of, retry_after_ns, shown
 from loadgen.errors import ConfigError, GeneratorError
 from loadgen.events import (
     Answer,
@@ -105,14 +115,27 @@ _LATE = (Notice("late"),)
 _EMPTY = (Notice("empty delta"),)
 
 
+class NatWsOptions(OptionModel):
+    """``schema_type``: how the answer comes, as a stream or as one message; ``generate*`` get the
+    last question only, ``chat*`` the dialogue before it too.  ``oauth_mode``: which callback page
+    is wanted, said once on each connection.
+    """
+
+    schema_type: Literal["chat_stream", "chat", "generate_stream", "generate"] = "chat_stream"
+    oauth_mode: Literal["redirect", "popup"] | None = None
+
+
 class NatWs:
-    """The dialect ``nat-ws``; replies travel on the socket, so ``origin`` does not matter to it."""
+    """The dialect ``nat-ws``; replies travel on the socket, so the site does not matter to it."""
 
     name = "nat-ws"
     wire = Wire.WEBSOCKET
 
-    def __init__(self, route: str | None = None, origin: str | None = None) -> None:
+    def __init__(
+        self, route: str | None = None, site: Site | None = None, options: Options | None = None
+    ) -> None:
         self.route = route or "/websocket"
+        self._options = read_options(NatWsOptions, self.name, options or {})
 
     def upgrade(self, identity: Identity, resume: str | None) -> Request:
         """``conversation_id`` is for resuming only: it does not name the turns to come."""
@@ -135,17 +158,26 @@ class NatWs:
             raise ConfigError(f"login by {method} takes exactly {' and '.join(fields)}, not empty")
         return _text({"type": "auth_message", "payload": dict(identity.login)})
 
+    def greetings(self) -> tuple[str, ...]:
+        """Which callback page is wanted, if the options say so."""
+        mode = self._options.oauth_mode
+        if mode is None:
+            return ()
+        wish = {"method": "oauth_mode_preference", "mode": mode}
+        return (_text({"type": "auth_message", "payload": wish}),)
+
     def ask(self, ask: Ask, identity: Identity) -> str:
         """The question with the conversation before it; ``timestamp`` is optional and left out."""
         messages = []
-        for question, answer in ask.history:
+        schema_type = self._options.schema_type
+        for question, answer in ask.history if schema_type.startswith("chat") else ():
             messages.append(_said("user", question))
             messages.append(_said("assistant", answer))
         messages.append(_said("user", ask.text))
         return _text(
             {
                 "type": "user_message",
-                "schema_type": "chat_stream",
+                "schema_type": schema_type,
                 "id": ask.turn,
                 "conversation_id": ask.conversation,
                 "content": {"messages": messages},
@@ -153,9 +185,16 @@ class NatWs:
         )
 
     def reply(self, reply: Reply, ask: Ask, identity: Identity) -> str:
-        """The reply: text for every kind of prompt, for choices the option's value."""
-        if reply.prompt.kind is PromptKind.NOTIFICATION:
-            raise GeneratorError("a notification wants no reply")
+        """The reply: text for every kind of prompt, for choices the option's value.
+
+        So there is no reply of another type; a malformed one has a string for its content, which
+        the server drops without a word.
+        """
+        if reply.prompt.kind in (PromptKind.NOTIFICATION, PromptKind.OAUTH_CONSENT):
+            raise GeneratorError(f"a prompt of kind {reply.prompt.kind} wants no reply")
+        said: Any = _said("user", reply.value)
+        if reply.shape is Shape.MALFORMED:
+            said = {"role": "user", "content": reply.value}
         return _text(
             {
                 "type": "user_interaction_message",
@@ -163,7 +202,7 @@ class NatWs:
                 "thread_id": "default",
                 "parent_id": reply.prompt.key,
                 "conversation_id": ask.conversation,
-                "content": {"messages": [_said("user", reply.value)]},
+                "content": {"messages": [said]},
             }
         )
 
@@ -174,6 +213,18 @@ class NatWs:
     def replied(self, status: int, body: str) -> Event:
         """Replies travel on the socket and have no answer of their own."""
         raise GeneratorError("nat-ws replies on its socket, not by a request")
+
+    def poll(self, key: str, ask: Ask, identity: Identity) -> Request:
+        """A socket is never asked again and again."""
+        raise GeneratorError("nat-ws does not poll")
+
+    def reconcile(self, execution: str, ask: Ask, identity: Identity) -> Request | None:
+        """Runs of a socket have no id."""
+        return None
+
+    def state(self, status: int, body: str) -> str:
+        """Never asked for."""
+        raise GeneratorError("nat-ws does not ask for the state of a run")
 
 
 class WsDecoder:
@@ -195,6 +246,10 @@ class WsDecoder:
         self._open = True
         self._said = False
         self._failure = None
+
+    def polled(self, status: int, body: str) -> tuple[Event, ...]:
+        """A socket is never asked again and again."""
+        raise GeneratorError("nat-ws does not poll")
 
     def __call__(self, frame: AnyFrame) -> tuple[Event, ...]:
         """What ``frame`` means."""
@@ -224,7 +279,7 @@ class WsDecoder:
             return handle(self, message)
         if kind is None and nat.is_error(message):
             return self._error(message, message)
-        return (Notice("unknown", brief(str(kind))),)
+        return (Notice("unknown", brief(kind) if type(kind) is str else shown(kind)),)
 
     def _not_ours(self, message: nat.Json) -> tuple[Event, ...] | None:
         """What to say of a message that cannot change the current turn."""
@@ -250,7 +305,7 @@ class WsDecoder:
             self._said = True
             events = (Answer(text),)
         elif text:
-            events = (nat.undecodable(f"text {text!r}"),)
+            events = (nat.undecodable(f"text {shown(text)}"),)
         if status in _CLOSING:
             self._open = False
             return (*events, self._verdict(status))

@@ -17,6 +17,7 @@ other 5xx              failed     agent_error           it took the question and
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from loadgen.clock import NS_PER_S
 from loadgen.events import Failed
@@ -44,6 +45,14 @@ def brief(text: str) -> str:
     """``text`` on one line and short enough for a record."""
     line = " ".join(text[: 4 * DETAIL_CHARS].split())
     return line if len(line) <= DETAIL_CHARS else line[: DETAIL_CHARS - 3] + "..."
+
+
+def shown(value: Any) -> str:
+    """Any ``value`` of a server's JSON, for a record; JSON may nest deeper than Python shows."""
+    try:
+        return brief(repr(value))
+    except RecursionError:
+        return "a value nested too deep to show"
 
 
 def outcome_of(status: int) -> tuple[Outcome, Cause]:

@@ -7,23 +7,27 @@ hub callbacks.  Nothing here decides what a frame means.
 from __future__ import annotations
 
 import logging
+import ssl
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import gevent
 from gevent import get_hub
 from gevent.event import AsyncResult
 
 from loadgen.clock import NS_PER_S, now_ns, utc_text, wall_ns
-from loadgen.commands import Command, Drop, Finish, Post, Reconnect, Send, Wait
+from loadgen.commands import Command, Drop, Finish, Post, Reconnect, Send, Visit, Wait
 from loadgen.conversation import Conversation, Phase
-from loadgen.dialects.contract import Wire
+from loadgen.dialects.contract import Site, Wire
 from loadgen.errors import GeneratorError
 from loadgen.net.connection import Connection
-from loadgen.net.endpoint import Endpoint
+from loadgen.net.endpoint import Endpoint, resolve
 from loadgen.net.posting import Poster
-from loadgen.plan import seconds_ns
+from loadgen.net.tls import client_context
+from loadgen.net.visit import denial, visit
+from loadgen.plan import Target, seconds_ns, target_host
 from loadgen.turn import Cause, Outcome, TurnRecord
 from loadgen.wire.frame import Link, Request
 from loadgen.wire.http1 import HttpLink
@@ -31,14 +35,47 @@ from loadgen.wire.websocket import SocketLink
 
 _log = logging.getLogger(__name__)
 
+_VISIT_S = 30.0
+"""How long each page of a login may take."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """How connections are made; ``keep_alive_s`` is how long an idle one is trusted."""
+    """How connections are made; ``keep_alive_s`` is how long an idle one is trusted.
+
+    ``others``: where else the server may send us, by origin.
+    """
 
     endpoint: Endpoint
     keep_alive_s: float = 4.0
     compression: bool = False
+    others: Mapping[str, Endpoint] = field(default_factory=dict)
+
+    @property
+    def site(self) -> Site:
+        """The target as dialects need to know it."""
+        return Site(self.endpoint.origin, tuple(self.others))
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The context of this target or of the first other one that has one."""
+        contexts = (endpoint.tls for endpoint in (self.endpoint, *self.others.values()))
+        return next((context for context in contexts if context is not None), None)
+
+
+def wiring_of(target: Target, host: str) -> Wiring:
+    """How to reach ``host``, as ``target`` of the plan says.  Raises ConfigError, TargetError."""
+    origins = (target_host(host), *target.allow_origins)
+    context = None
+    if any(origin.startswith("https:") for origin in origins):
+        context = client_context(verify=target.verify_tls, ca_file=target.ca_file)
+    home, *others = (resolve(o, context if o.startswith("https:") else None) for o in origins)
+    return Wiring(
+        home,
+        target.keep_alive_s,
+        target.compression,
+        dict(zip(target.allow_origins, others, strict=True)),
+    )
 
 
 class _Stream:
@@ -134,9 +171,11 @@ class Driver:
         self._todo: deque[Command] = deque()
         self._stream: _Stream | None = None
         self._poster = Poster(
-            wiring.endpoint, wiring.keep_alive_s, conversation, self.act, self.fault
-        )
+            wiring.endpoint, wiring.keep_alive_s, conversation, self.act, self.fault,
+            wiring.others,
+        )  # fmt: skip
         self._timer: Any = None
+        self._visitor: Any = None
         self._armed_ns = 0
         self._result: AsyncResult | None = None
         self._record: TurnRecord | None = None
@@ -246,7 +285,23 @@ class Driver:
 
     def _post(self, command: Command) -> None:
         assert isinstance(command, Post)
-        self._poster.post(command.request)
+        self._poster.post(command)
+
+    def _visit(self, command: Command) -> None:
+        """In a greenlet of its own: httpx blocks, the hub must not."""
+        assert isinstance(command, Visit)
+        self._visitor = gevent.spawn(self._walk, command)
+
+    def _walk(self, command: Visit) -> None:
+        url = denial(command.url) if command.deny else command.url
+        if url is None:
+            outcome = 0, "the URL does not say where to refuse"
+        else:
+            route = self.endpoint.base_path + self.conversation.dialect.route
+            outcome = visit(url, self._wiring.site, route, self._wiring.tls, _VISIT_S)
+        self._visitor = None
+        self.conversation.visited(*outcome, now_ns())
+        self.act()
 
     def _drop(self, command: Command) -> None:
         assert isinstance(command, Drop)
@@ -275,6 +330,9 @@ class Driver:
         assert isinstance(command, Finish)
         self._disarm()
         self._poster.forget()
+        if self._visitor is not None:
+            self._visitor.kill(block=False)
+            self._visitor = None
         self._record = command.record
         stream = self._stream
         if stream is not None:
@@ -317,6 +375,7 @@ class Driver:
 _ACTIONS: dict[type, Callable[[Driver, Command], None]] = {
     Send: Driver._send,
     Post: Driver._post,
+    Visit: Driver._visit,
     Drop: Driver._drop,
     Reconnect: Driver._reconnect,
     Finish: Driver._finish,

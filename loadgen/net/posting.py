@@ -1,26 +1,28 @@
-"""Requests beside the turn's stream: an analyst's replies, each on a connection that carries
-nothing else then.
+"""Requests beside the turn's stream, one after another on a connection of their own: an analyst's
+replies, and questions after a turn that goes on out of sight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 
 from loadgen.clock import now_ns
+from loadgen.commands import Post
 from loadgen.conversation import Conversation
 from loadgen.net.connection import Connection
 from loadgen.net.endpoint import Endpoint
 from loadgen.plan import seconds_ns
 from loadgen.turn import Cause
-from loadgen.wire.frame import AnyFrame, End, Frame, Garbage, Head, Request
+from loadgen.wire.frame import AnyFrame, End, Frame, Garbage, Head
 from loadgen.wire.http1 import HttpLink
 
 
 class Poster:
-    """Makes a conversation's side requests, one at a time, and keeps the connection for a while.
+    """Makes a conversation's side requests in order, and keeps the connection for a while.
 
-    A reused connection that the server closes before any byte of the answer is replaced once.  If
-    the next reply comes before the answer to the last, that answer is not waited for.
+    A reused connection that the server closes before any byte of the answer is replaced once.
+    ``others`` are the endpoints of other origins that a request may name.
     """
 
     def __init__(
@@ -30,7 +32,10 @@ class Poster:
         conversation: Conversation,
         act: Callable[[], None],
         fault: Callable[[int, Exception], None],
+        others: Mapping[str, Endpoint],
     ) -> None:
+        self._home = endpoint
+        self._others = others
         self._endpoint = endpoint
         self._keep_alive_ns = seconds_ns(keep_alive_s)
         self._conversation = conversation
@@ -38,33 +43,31 @@ class Poster:
         self._fault = fault
         self._connection: Connection | None = None
         self._link: HttpLink | None = None
-        self._request: Request | None = None
+        self._post: Post | None = None
+        self._queue: deque[Post] = deque()
         self._reused = False
         self._idle_since_ns = 0
         self._status = 0
         self._body = ""
 
-    def post(self, request: Request) -> None:
-        """Send ``request``; `Conversation.posted` or `post_failed` follows."""
-        self._request = self._endpoint.placed(request)
-        self._status, self._body = 0, ""
-        fresh = now_ns() - self._idle_since_ns < self._keep_alive_ns
-        if self._link is not None and self._link.reusable and fresh:
-            self._reused = True
-            self._write(now_ns())
-        else:
-            self._open()
+    def post(self, post: Post) -> None:
+        """Make the request after those before it; `Conversation` hears what came of it."""
+        self._queue.append(post)
+        if self._post is None:
+            self._next()
 
     def forget(self) -> None:
         """The turn is over: an answer that is still to come is nobody's."""
-        if self._request is not None:
+        self._queue.clear()
+        if self._post is not None:
             self.close()
 
     def close(self) -> None:
-        """Drop the connection; a request under way is forgotten."""
+        """Drop the connection; requests under way are forgotten."""
+        self._queue.clear()
         if self._connection is not None:
             self._connection.close()
-        self._connection = self._link = self._request = None
+        self._connection = self._link = self._post = None
 
     def opened(self, at_ns: int) -> None:
         self._write(at_ns)
@@ -74,9 +77,9 @@ class Poster:
             self._take(self._link.receive_data(data), at_ns)
 
     def ended(self, at_ns: int) -> None:
-        link, request = self._link, self._request
+        link, post = self._link, self._post
         self._connection = self._link = None
-        if link is None or request is None:
+        if link is None or post is None:
             return
         if self._reused and not link.answered:
             self._open()
@@ -87,12 +90,30 @@ class Poster:
         self._fail(at_ns, cause, detail)
 
     def flushed(self, at_ns: int) -> None:
-        self._conversation.flushed(at_ns)
-        self._act()
+        if self._post is not None:
+            self._conversation.post_written(self._post.errand, at_ns)
+            self._act()
 
     def broken(self, at_ns: int, error: Exception) -> None:
-        self._connection = self._link = self._request = None
+        self._queue.clear()
+        self._connection = self._link = self._post = None
         self._fault(at_ns, error)
+
+    def _next(self) -> None:
+        if not self._queue:
+            return
+        self._post = post = self._queue.popleft()
+        self._status, self._body = 0, ""
+        origin = post.request.origin
+        endpoint = self._home if origin is None else self._others[origin]
+        fresh = now_ns() - self._idle_since_ns < self._keep_alive_ns
+        there = endpoint.origin == self._endpoint.origin
+        self._endpoint = endpoint
+        if self._link is not None and self._link.reusable and fresh and there:
+            self._reused = True
+            self._write(now_ns())
+        else:
+            self._open()
 
     def _open(self) -> None:
         if self._connection is not None:
@@ -103,9 +124,10 @@ class Poster:
         self._connection.open()
 
     def _write(self, at_ns: int) -> None:
-        if self._connection is None or self._link is None or self._request is None:
+        if self._connection is None or self._link is None or self._post is None:
             return
-        self._link.send(self._request)
+        request = self._post.request
+        self._link.send(request if request.origin else self._endpoint.placed(request))
         written_ns = now_ns()
         self._connection.write(self._link.data_to_send())
         if not self._connection.unsent:
@@ -120,19 +142,31 @@ class Poster:
             elif isinstance(frame, End) and frame.clean:
                 self._done(at_ns)
             elif isinstance(frame, End | Garbage):
-                self._fail(at_ns, Cause.STREAM_CUT, "the answer to the reply was cut")
+                self._fail(at_ns, Cause.STREAM_CUT, "the answer was cut")
 
     def _done(self, at_ns: int) -> None:
-        self._request = None
+        post, self._post = self._post, None
         self._idle_since_ns = at_ns
         if self._link is not None and not self._link.reusable:
-            self.close()
-        self._conversation.posted(self._status, self._body, at_ns)
-        self._act()
+            self._drop()
+        if post is not None:
+            self._conversation.posted(post.errand, self._status, self._body, at_ns)
+            self._act()
+        self._go_on()
 
     def _fail(self, at_ns: int, cause: Cause, detail: str) -> None:
-        if self._request is None:
-            return
-        self.close()
-        self._conversation.post_failed(at_ns, cause, detail)
-        self._act()
+        post, self._post = self._post, None
+        self._drop()
+        if post is not None:
+            self._conversation.post_failed(post.errand, at_ns, cause, detail)
+            self._act()
+        self._go_on()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._link = None
+
+    def _go_on(self) -> None:
+        if self._post is None:
+            self._next()

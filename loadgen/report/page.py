@@ -31,7 +31,7 @@ REPORT = "report.html"
 _HERE = Path(__file__).parent
 _MAIN = (Clock.TTFV, Clock.TTFP, Clock.TTFA, Clock.TTC)
 _DETAIL = (
-    Clock.RESUME, Clock.HUMAN, Clock.WALL, Clock.MAX_GAP, Clock.CONNECT, Clock.AUTH,
+    Clock.RESUME, Clock.CONSENT, Clock.HUMAN, Clock.WALL, Clock.MAX_GAP, Clock.CONNECT, Clock.AUTH,
     Clock.RECOVERY, Clock.SETUP, Clock.LAG,
 )  # fmt: skip
 _PERCENTILES = ("p50", "p90", "p95", "p99")

@@ -13,9 +13,10 @@ from uuid import uuid4
 from loadgen import dialects
 from loadgen.clock import NS_PER_S
 from loadgen.conversation import Conversation, Labels
+from loadgen.identity import resolve_identity
 from loadgen.net.driver import Driver, Wiring
 from loadgen.persona import Persona, script_question
-from loadgen.plan import Group, Plan, resolve_identity
+from loadgen.plan import Group, Plan
 from loadgen.turn import Outcome, TurnRecord
 
 
@@ -41,10 +42,11 @@ class Agent:
     ) -> None:
         self.persona = Persona(plan.human, group, Random(f"{seed}/persona"))
         self.turns = 0
+        self._hurried = False
         self._plan = plan
         self._questions = questions
         self._rng = Random(f"{seed}/choices")
-        dialect = dialects.create(group.dialect, group.route, seat.wiring.endpoint.origin)
+        dialect = dialects.create(group.dialect, group.route, seat.wiring.site, group.options)
         conversation = Conversation(
             dialect,
             resolve_identity(group.identity, seat.number, dialect.wire),
@@ -75,11 +77,16 @@ class Agent:
         self.turns += 1
         turn = uuid4().hex
         text, tag = script_question(question, self._plan.script, turn[:12], self._rng)
-        return self._driver.ask(turn, text, tag=tag, scheduled_ns=scheduled_ns)
+        record = self._driver.ask(turn, text, tag=tag, scheduled_ns=scheduled_ns)
+        self._hurried = "interrupted" in record.notices
+        return record
 
     def think_s(self) -> float:
-        """The pause before the next question, in seconds."""
-        return self.persona.think_ns() / NS_PER_S
+        """The pause before the next question, in seconds; none when the last one was put aside for
+        it.
+        """
+        thinking = self.persona.think_ns() / NS_PER_S
+        return 0.0 if self._hurried else thinking
 
     def close(self) -> None:
         """The analyst leaves."""

@@ -22,12 +22,12 @@ from loadgen import dialects
 from loadgen.clock import utc_text, wall_ns
 from loadgen.dialects import DIALECTS
 from loadgen.errors import ConfigError, ExitCode, GeneratorError, LoadgenError
+from loadgen.identity import check_identity
 from loadgen.journal import Journal, new_run_folder, read_exit_code, write_manifest
-from loadgen.net.driver import Wiring
-from loadgen.net.endpoint import resolve
-from loadgen.net.tls import client_context
+from loadgen.net.discovery import complete
+from loadgen.net.driver import Wiring, wiring_of
 from loadgen.persona import Apportionment
-from loadgen.plan import Plan, load_plan, resolve_identity, target_host
+from loadgen.plan import Plan, load_plan
 from loadgen.swarm import manifest as manifests
 from loadgen.swarm import stats
 from loadgen.swarm.agent import Agent, Seat
@@ -177,10 +177,10 @@ class Session:
         elif options.mock_args:
             raise ConfigError("--mock-args is for the bundled mock agent: leave --host away")
         for group in plan.analysts:
-            dialect = dialects.create(group.dialect, group.route)
-            resolve_identity(group.identity, 0, dialect.wire)
+            dialect = dialects.create(group.dialect, group.route, options=group.options)
+            check_identity(group.identity, dialect.wire, options.num_users)
         self._questions(plan)
-        wiring = _wiring(plan, environment.host)
+        wiring = wiring_of(plan.target, environment.host)
         if options.headless or options.autostart:
             check_target(wiring.endpoint, plan.deadlines.connect_s)
 
@@ -212,7 +212,8 @@ class Session:
 
     def _open_run(self, host: str) -> Run:
         plan, options = self._load_plan(), self._options
-        wiring, questions = _wiring(plan, host), self._questions(plan)
+        wiring, questions = wiring_of(plan.target, host), self._questions(plan)
+        plan = complete(plan, wiring)
         name = options.run_name or plan.name
         folder = new_run_folder(self._results, name, utc_text(wall_ns()))
         mock_args = options.mock_args if self._mock else None
@@ -244,7 +245,7 @@ class Session:
         self.stopping = False
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            wiring = _wiring(plan, host)
+            wiring = wiring_of(plan.target, host)
             journal = Journal.open(folder, self.label)
         except (LoadgenError, OSError) as error:
             _log.error("this worker cannot take part in the run: %s", error)
@@ -304,14 +305,6 @@ class Session:
         self._concluded.wait()
         if self._mock is not None:
             self._mock.stop()
-
-
-def _wiring(plan: Plan, host: str) -> Wiring:
-    host = target_host(host)
-    target, context = plan.target, None
-    if host.startswith("https:"):
-        context = client_context(verify=target.verify_tls, ca_file=target.ca_file)
-    return Wiring(resolve(host, context), target.keep_alive_s, target.compression)
 
 
 def _deal(plan: Plan) -> Apportionment:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from loadgen.events import PromptKind
 from loadgen.metrics import Clock, happenings, marks, served, started
 from loadgen.turn import TurnRecord
 
-_HAPPENING_NAMES = {Clock.CONNECT: "connect", Clock.AUTH: "auth", Clock.RESUME: "resume"}
+_HAPPENING_NAMES = {
+    Clock.CONNECT: "connect",
+    Clock.AUTH: "auth",
+    Clock.RESUME: "resume",
+    Clock.CONSENT: "consent",
+}
 _CLOCK_NAMES = {Clock.TTFP: "first progress", Clock.TTFA: "first answer"}
 
 
@@ -38,7 +44,9 @@ def _entries(row: dict[str, Any], reached: dict[Clock, float]) -> Iterator[tuple
             yield name, happening.value_ms
     for prompt in row.get("prompts", ()):
         # Only a reply by request is acknowledged; on a socket its effect is the ``resume`` entry.
-        if "reply_done_ms" in prompt and "resumed_ms" in prompt:
+        # A consent is no reply: it has an entry of its own.
+        is_reply = prompt["kind"] != PromptKind.OAUTH_CONSENT
+        if is_reply and "reply_done_ms" in prompt and "resumed_ms" in prompt:
             yield "hitl reply", prompt["reply_done_ms"] - prompt["resumed_ms"]
     for clock, name in _CLOCK_NAMES.items():
         if clock in reached:

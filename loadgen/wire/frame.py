@@ -87,13 +87,14 @@ class Request:
     """An outbound HTTP request (or the opening request of a WebSocket, whose ``body`` is empty).
 
     ``path`` starts with ``/`` and holds the query.  ``headers`` are added to host, content-length
-    and accept-encoding.
+    and accept-encoding.  ``origin`` (``http://host:port``): another one than the target's.
     """
 
     method: str
     path: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    origin: str | None = None
 
 
 class Link(Protocol):

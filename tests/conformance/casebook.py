@@ -17,7 +17,7 @@ from counterparts import Server
 from dialogue import Analyst, Habits, Row, later
 
 from loadgen.dialects.contract import Identity
-from loadgen.plan import IdentityPlan
+from loadgen.identity import IdentityPlan
 
 SSE, WS = "nat-sse", "nat-ws"
 BASE = "steps=1 step_ms=30 tokens=4 token_ms=10"

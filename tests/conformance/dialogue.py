@@ -15,12 +15,13 @@ from counterparts import Server
 
 from loadgen import dialects
 from loadgen.conversation import Conversation, Labels
-from loadgen.dialects.contract import Identity
+from loadgen.dialects.contract import Identity, Site
 from loadgen.events import Prompt
+from loadgen.identity import IdentityPlan, resolve_identity
 from loadgen.net.driver import Driver, Wiring
 from loadgen.net.endpoint import resolve
 from loadgen.persona import ReplyPlan
-from loadgen.plan import Deadlines, IdentityPlan, Reconnect, resolve_identity, seconds_ns
+from loadgen.plan import Deadlines, Reconnect, seconds_ns
 from loadgen.turn import Milestone, TurnRecord
 
 Row = dict[str, Any]
@@ -63,7 +64,7 @@ class Analyst:
     ) -> None:
         self._habits = habits or Habits()
         self._surprise: Callable[[], None] | None = None
-        language = dialects.create(dialect, None, server.origin)
+        language = dialects.create(dialect, None, Site(server.origin))
         self.conversation = Conversation(
             language,
             resolve_identity(identity or IdentityPlan(), 0, language.wire),

@@ -14,8 +14,8 @@ from counterparts import Server
 from dialogue import Analyst, Habits
 
 from loadgen.clock import NS_PER_MS
+from loadgen.identity import IdentityPlan
 from loadgen.metrics import Clock, turn_clocks
-from loadgen.plan import IdentityPlan
 
 TURNS = 5
 REPLY_S = 0.25

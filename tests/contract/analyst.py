@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 from uuid import uuid4
 
 import gevent
@@ -15,11 +16,11 @@ from gevent import get_hub
 from loadgen import dialects, metrics
 from loadgen.clock import NS_PER_MS
 from loadgen.conversation import Conversation, Labels
-from loadgen.dialects.contract import Identity
+from loadgen.dialects.contract import Identity, Options
 from loadgen.events import Prompt
 from loadgen.net.driver import Driver, Wiring
 from loadgen.net.endpoint import Endpoint, resolve
-from loadgen.persona import ReplyPlan
+from loadgen.persona import ConsentPlan, ReplyPlan
 from loadgen.plan import Deadlines, Reconnect
 from loadgen.turn import Cause, Milestone, Outcome, TurnRecord
 
@@ -28,7 +29,7 @@ SOON = Reconnect(policy="fixed", base_s=0.05, attempts=3)
 
 LOGIN = Identity(login={"method": "api_key", "token": "analyst-1"})
 COOKIE = Identity(headers={"cookie": "nat-session=analyst-1"})
-IDENTITIES = {"nat-sse": COOKIE, "nat-ws": LOGIN}
+IDENTITIES = {"nat-sse": COOKIE, "nat-poll": COOKIE, "nat-ws": LOGIN}
 
 
 @dataclass
@@ -40,8 +41,18 @@ class Habits:
     seen: list[tuple[Prompt, int]] = field(default_factory=list)
     at_prompt: Callable[[Prompt], None] = lambda prompt: None
 
+    manner: dict[str, Any] = field(default_factory=dict)
+    """Other fields of each `ReplyPlan`."""
+    consents: ConsentPlan = field(default_factory=lambda: ConsentPlan("follow", 0))
+
     def patience_ns(self) -> int | None:
         return None
+
+    def interrupt_ns(self) -> int | None:
+        return None
+
+    def consent(self) -> ConsentPlan:
+        return self.consents
 
     def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
         self.seen.append((prompt, deliveries))
@@ -49,7 +60,8 @@ class Habits:
         value = prompt.options[0].value if prompt.options else "2024"
         drops = self.drop_ms is not None and deliveries == 1
         drop_ns = int(self.drop_ms * NS_PER_MS) if drops else None
-        return ReplyPlan(int(self.reply_ms * NS_PER_MS), value, drop_ns)
+        plan = ReplyPlan(int(self.reply_ms * NS_PER_MS), value, drop_ns)
+        return replace(plan, **self.manner)
 
 
 class Analyst:
@@ -68,12 +80,17 @@ class Analyst:
         tls: ssl.SSLContext | None = None,
         endpoint: Endpoint | None = None,
         keep_alive_s: float = 4.0,
+        options: Options | None = None,
+        allow_origins: tuple[str, ...] = (),
         interrupted: Callable[[], Outcome] = lambda: Outcome.CUT_OFF,
     ) -> None:
         self.records: list[TurnRecord] = []
         self.habits = habits or Habits()
         endpoint = endpoint or resolve(url, tls)
-        spoken = dialects.create(dialect, route, endpoint.origin)
+        wiring = Wiring(
+            endpoint, keep_alive_s=keep_alive_s, others={o: resolve(o, tls) for o in allow_origins}
+        )
+        spoken = dialects.create(dialect, route, wiring.site, options or {})
         self.conversation = Conversation(
             spoken,
             identity or IDENTITIES[dialect],
@@ -86,7 +103,7 @@ class Analyst:
             keep_answers=True,
         )
         self.driver = Driver(
-            Wiring(endpoint, keep_alive_s=keep_alive_s),
+            wiring,
             self.conversation,
             self.records.append,
             interrupted,

@@ -580,7 +580,14 @@ def test_a_reply_whose_connection_breaks_ends_the_turn(name, respond, cause, det
     assert record.detail.startswith(detail)
 
 
-def test_a_reply_that_is_refused_fails_the_turn_when_the_stream_ends():
+@pytest.mark.parametrize(
+    ("ending", "outcome", "cause"),
+    [
+        (LAST_CHUNK, Outcome.COMPLETED, None),
+        (b"", Outcome.FAILED, Cause.AGENT_ERROR),
+    ],
+)
+def test_a_reply_that_is_refused_explains_a_turn_that_breaks_off(ending, outcome, cause):
     def handle(stream, server):
         if read_request(stream, server).startswith(b"POST /exec"):
             body = b'{"detail":"gone"}'
@@ -592,14 +599,14 @@ def test_a_reply_that_is_refused_fails_the_turn_when_the_stream_ends():
         stream.sendall(SSE + prompt())
         refused.acquire()
         threading.Event().wait(0.05)
-        stream.sendall(delta("never mind") + LAST_CHUNK)
+        stream.sendall(delta("never mind") + ending)
 
     refused = threading.Semaphore(0)
     with raw_server(handle) as server:
         record = _ask(server.url, "nat-sse")
-    assert end(record) == (Outcome.FAILED, Cause.AGENT_ERROR)
+    assert end(record) == (outcome, cause)
     assert record.prompts[0].reply_status == 404
-    assert "reply got HTTP 404" in record.detail
+    assert ("reply got HTTP 404" in record.detail) is (cause is not None)
 
 
 def test_the_answer_to_a_reply_of_the_turn_before_does_not_end_the_next():

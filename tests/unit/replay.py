@@ -10,10 +10,9 @@ from pathlib import Path
 
 from websockets.server import ServerProtocol
 
-from loadgen.dialects.contract import Decoder, Identity
-from loadgen.dialects.nat_sse import NatSse
+from loadgen.dialects.contract import Decoder, Dialect, Identity
 from loadgen.dialects.nat_ws import NatWs
-from loadgen.events import Answer, Event, Failed, Login, Lost, Notice, Progress, Prompt
+from loadgen.events import Answer, Event, Failed, Login, Lost, Notice, Pending, Progress, Prompt
 from loadgen.wire.frame import AnyFrame, Request
 from loadgen.wire.http1 import HttpLink
 from loadgen.wire.websocket import SocketLink
@@ -29,15 +28,56 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
     return (data[at : at + size] for at in range(0, len(data), size))
 
 
-def http_events(data: bytes, dialect: NatSse, size: int = 1 << 30) -> list[Event]:
+def http_events(name: str, dialect: Dialect, size: int = 1 << 30) -> list[Event]:
+    """The events of the recording ``name``: its first answer, and the polls of a pending turn.
+
+    What follows a stream is not asked of its decoder, and neither are the answers to replies.
+    """
+    decode = dialect.decoder()
+    events = answer_events((RECORDINGS / f"{name}.raw").read_bytes(), dialect, decode, size)
+    if any(type(event) is Pending for event in events):
+        for status, body in looks(name):
+            events += decode.polled(status, body)
+    return events
+
+
+def answer_events(data: bytes, dialect: Dialect, decode: Decoder, size: int) -> list[Event]:
     """The events of one HTTP answer, its connection closed behind it."""
-    link, decode = HttpLink("127.0.0.1:8000"), dialect.decoder()
+    link = HttpLink("127.0.0.1:8000")
     link.send(Request("POST", dialect.route))
     frames: list[AnyFrame] = []
     for piece in pieces(data, size):
         frames += link.receive_data(piece)
     frames += link.receive_eof()
     return [event for frame in frames for event in decode(frame)]
+
+
+def looks(name: str) -> list[tuple[int, str]]:
+    """Status and body of each answer to ``GET /executions/{id}`` in the recording ``name``."""
+    return _answers(name, "GET /executions/")
+
+
+def replies(name: str) -> list[tuple[int, str]]:
+    """Status and body of each answer to a reply in the recording ``name``."""
+    return _answers(name, "POST /executions/")
+
+
+def _answers(name: str, wanted: str) -> list[tuple[int, str]]:
+    """The answers to requests that begin as ``wanted``; a stream may go on between them."""
+    found: list[tuple[int, str]] = []
+    asked = answering = False
+    for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        if row["dir"] != "<":
+            asked, answering = row["dir"] == ">" and row["text"].startswith(wanted), False
+        elif asked and row["text"].startswith("HTTP/1.1 "):
+            head, _, body = row["text"].partition("\r\n\r\n")
+            found.append((int(head.split()[1]), body))
+            asked, answering = False, not body
+        elif answering and row["text"].startswith("{"):
+            found[-1] = (found[-1][0], row["text"])
+            answering = False
+    return found
 
 
 @dataclass

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import NamedTuple
 
 from loadgen import metrics
 from loadgen.clock import NS_PER_MS
-from loadgen.commands import Command, Drop, Finish, Post, Reconnect, Send, Wait
+from loadgen.commands import Command, Drop, Errand, Finish, Post, Reconnect, Send, Visit, Wait
 from loadgen.conversation import Conversation, Labels, Phase
 from loadgen.dialects.contract import Ask, Identity, Reply, Wire
 from loadgen.events import (
@@ -19,10 +19,11 @@ from loadgen.events import (
     Login,
     Notice,
     Opened,
+    Pending,
     Prompt,
     PromptKind,
 )
-from loadgen.persona import ReplyPlan
+from loadgen.persona import ConsentPlan, ReplyPlan
 from loadgen.plan import Deadlines
 from loadgen.plan import Reconnect as ReconnectPlan
 from loadgen.turn import Cause, Outcome, TurnRecord
@@ -43,6 +44,8 @@ _ORIGIN_NS = 10**12
 """0 ms of a test on the monotonic clock."""
 
 TEXT = Prompt(PromptKind.TEXT, "p1", "which year?")
+CONSENT = Prompt(PromptKind.OAUTH_CONSENT, "http://login/authorize?state=s", execution="e1")
+PENDING = Pending("/executions/e1", 500_000_000, "e1")
 AGENT_FAILED = Failed(Outcome.FAILED, Cause.AGENT_ERROR, "it broke")
 AGENT_FAILS = Failed(Outcome.FAILED, Cause.AGENT_ERROR, "it breaks", final=False)
 CUT = Failed(Outcome.INCOMPLETE, Cause.STREAM_CUT, "the connection was cut")
@@ -57,11 +60,15 @@ class Says(NamedTuple):
 class ToyDecoder:
     """Frames are what they mean."""
 
-    def __init__(self) -> None:
+    def __init__(self, states: list[tuple[Event, ...]]) -> None:
         self.turns: list[str] = []
+        self.states = states
 
     def begin(self, turn: str) -> None:
         self.turns.append(turn)
+
+    def polled(self, status: int, body: str) -> tuple[Event, ...]:
+        return self.states.pop(0) if self.states else (AGENT_FAILED,)
 
     def __call__(self, frame: Says) -> tuple[Event, ...]:
         return frame.events
@@ -77,6 +84,9 @@ class Toy:
         self.wire = wire
         self.asked: list[Ask] = []
         self.decoders: list[ToyDecoder] = []
+        self.states: list[tuple[Event, ...]] = []
+        """What the answers to polls mean, in order."""
+        self.greeting: tuple[str, ...] = ()
 
     def upgrade(self, identity: Identity, resume: str | None) -> Request:
         return Request("GET", "/toy" if resume is None else f"/toy?conversation_id={resume}")
@@ -92,8 +102,20 @@ class Toy:
         return self._say(f"reply {reply.prompt.key} {reply.value}")
 
     def decoder(self) -> ToyDecoder:
-        self.decoders.append(ToyDecoder())
+        self.decoders.append(ToyDecoder(self.states))
         return self.decoders[-1]
+
+    def greetings(self) -> tuple[str, ...]:
+        return self.greeting
+
+    def poll(self, key: str, ask: Ask, identity: Identity) -> Request:
+        return Request("GET", key, {}, f"poll {key}".encode())
+
+    def reconcile(self, execution: str, ask: Ask, identity: Identity) -> Request | None:
+        return Request("GET", f"/{execution}", {}, f"state of {execution}".encode())
+
+    def state(self, status: int, body: str) -> str:
+        return body or f"HTTP {status}"
 
     def replied(self, status: int, body: str) -> Event:
         if status == 204:
@@ -114,13 +136,25 @@ class Habits:
     value: str = "2024"
     deliveries: list[int] = field(default_factory=list)
 
+    interrupt_ms: float | None = None
+    consents: ConsentPlan = field(default_factory=lambda: ConsentPlan("follow", 3_000_000_000))
+    manner: dict[str, object] = field(default_factory=dict)
+    """Other fields of each `ReplyPlan`."""
+
     def patience_ns(self) -> int | None:
         return None if self.patience_ms is None else _ns(self.patience_ms)
+
+    def interrupt_ns(self) -> int | None:
+        return None if self.interrupt_ms is None else _ns(self.interrupt_ms)
+
+    def consent(self) -> ConsentPlan:
+        return self.consents
 
     def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
         self.deliveries.append(deliveries)
         drops = self.drop_ms is not None and deliveries == 1
-        return ReplyPlan(_ns(self.reply_ms), self.value, _ns(self.drop_ms) if drops else None)
+        plan = ReplyPlan(_ns(self.reply_ms), self.value, _ns(self.drop_ms) if drops else None)
+        return replace(plan, **self.manner)
 
 
 class Talk:
@@ -153,7 +187,7 @@ class Talk:
         self.records: list[TurnRecord] = []
         self.connected = False
         self.dialling = False
-        self.posting = False
+        self.posting: list[Errand] = []
         self.asked = 0
         self.alarm_ns: int | None = None
         identity = Identity(login={"method": "toy"} if login else None, secrets=(SECRET,))
@@ -245,16 +279,22 @@ class Talk:
 
     def flush(self, at: float) -> str:
         self.conversation.flushed(_at(at))
+        for errand in self.posting:
+            self.conversation.post_written(errand, _at(at))
         return self._done(at)
 
     def posted(self, at: float, status: int = 204, body: str = "") -> str:
-        self.posting = False
-        self.conversation.posted(status, body, _at(at))
+        errand = self.posting.pop(0) if self.posting else Errand.REPLY
+        self.conversation.posted(errand, status, body, _at(at))
+        return self._done(at)
+
+    def visited(self, at: float, status: int = 200, problem: str = "") -> str:
+        self.conversation.visited(status, problem, _at(at))
         return self._done(at)
 
     def post_failed(self, at: float, cause: Cause = Cause.CONNECT_FAILED) -> str:
-        self.posting = False
-        self.conversation.post_failed(_at(at), cause, "connection refused")
+        errand = self.posting.pop(0) if self.posting else Errand.REPLY
+        self.conversation.post_failed(errand, _at(at), cause, "connection refused")
         return self._done(at)
 
     def interrupt(
@@ -292,10 +332,14 @@ class Talk:
                 assert self.connected or self.lawless, f"sent without connection: {outbound}"
                 words = outbound if self.wire is SOCKET else outbound.body.decode()
                 self._write(f"send {words}", at)
-            case Post(request):
+            case Post(errand, request):
                 assert self.wire is HTTP
-                self.posting = True
-                self._write(f"post {request.body.decode()}", at)
+                self.posting.append(errand)
+                self.said.append(f"post {request.body.decode()}")
+                if not self.slow:
+                    self.conversation.post_written(errand, _at(at))
+            case Visit(url, deny):
+                self.said.append(f"visit {url}{' to deny' if deny else ''}")
             case Wait(until_ns):
                 earlier = until_ns if self.alarm_ns is None else min(self.alarm_ns, until_ns)
                 self.alarm_ns = earlier
@@ -308,7 +352,8 @@ class Talk:
                 self.said.append("connect" if upgrade is None else f"connect {upgrade.path}")
             case Finish(record, keep):
                 self.connected = self.connected and keep
-                self.dialling = self.posting = False
+                self.dialling = False
+                self.posting.clear()
                 self.alarm_ns = None
                 self.said.append("finish" if keep else "finish and close")
                 self.records.append(record)
@@ -318,6 +363,19 @@ class Talk:
         self.said.append(words)
         if not self.slow:
             self.conversation.flushed(_at(at))
+
+
+def beside(phase: Phase) -> Talk:
+    """A conversation in one of the phases of requests beside the turn's stream, after 1 s."""
+    talk = Talk(HTTP, habits=Habits(reply_ms=50_000))
+    talk.dialect.states += [(PENDING,)] * 3 + [(Answer("a"), Completed())]
+    talk.ask_at_hand(0)
+    if phase is Phase.POLLING:
+        talk.hear(100, PENDING)
+    else:
+        talk.hear(100, Answer("a"), replace(TEXT, execution="e1"))
+        talk.hear(1000, CUT)
+    return talk
 
 
 def clocks(record: TurnRecord) -> dict[str, float]:

@@ -47,7 +47,8 @@ def test_the_analysts_time_is_in_no_clock_of_the_server(wire):
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in PromptKind if kind is not PromptKind.NOTIFICATION]
+    "kind",
+    [k for k in PromptKind if k not in (PromptKind.NOTIFICATION, PromptKind.OAUTH_CONSENT)],
 )
 @BOTH
 def test_a_prompt_of_every_kind_is_answered_once(wire, kind):

@@ -7,9 +7,23 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import AGENT_FAILED, AGENT_FAILS, CUT, HTTP, PATIENT, SOCKET, TEXT, Habits, Talk
+from talk import (
+    AGENT_FAILED,
+    AGENT_FAILS,
+    CONSENT,
+    CUT,
+    HTTP,
+    PATIENT,
+    PENDING,
+    SOCKET,
+    TEXT,
+    Habits,
+    Talk,
+    beside,
+)
 
 from loadgen.conversation import MOVES, Conversation, Phase
+from loadgen.dialects.contract import Shape
 from loadgen.errors import GeneratorError
 from loadgen.events import (
     Answer,
@@ -24,6 +38,7 @@ from loadgen.events import (
     PromptKind,
     Started,
 )
+from loadgen.persona import ConsentPlan
 from loadgen.plan import Reconnect
 from loadgen.turn import Cause, Outcome
 
@@ -46,6 +61,9 @@ EVENTS = [
     CUT,
     Failed(Outcome.FAILED, Cause.EMPTY_ANSWER, "nothing said"),
     Failed(Outcome.REFUSED, Cause.AUTH_REJECTED, "HTTP 401"),
+    replace(TEXT, execution="e1"),
+    CONSENT,
+    PENDING,
     Lost("gone", 1006),
     Lost("refused", 1008, Cause.AUTH_REJECTED),
     Notice("headers", "200"),
@@ -67,6 +85,13 @@ talks = st.builds(
         reply_ms=st.sampled_from([0, 1, 700]),
         drop_ms=st.sampled_from([None, 0, 300]),
         patience_ms=st.sampled_from([None, 1, 4000]),
+        interrupt_ms=st.sampled_from([None, None, 2000]),
+        consents=st.sampled_from(["follow", "deny", "skip", "fail"]).map(
+            lambda do: ConsentPlan(do, 300_000_000)
+        ),
+        manner=st.sampled_from(
+            [{}, {"delay_ns": None}, {"insist": True}, {"twice": True}, {"shape": Shape.MALFORMED}]
+        ),
     ),
     deadlines=st.just(DEADLINES),
     reconnect=st.builds(
@@ -85,7 +110,7 @@ saying = st.tuples(
 )
 happening = st.sampled_from(
     ["ask", "ask", "dial", "dial", "open", "open", "flush", "lose", "stale", "no connection",
-     "posted", "refused reply", "post failed", "interrupt", "restart"]
+     "posted", "refused reply", "post failed", "visited", "not visited", "interrupt", "restart"]
 ).map(lambda what: (what, None, 0))  # fmt: skip
 steps = st.lists(
     st.tuples(st.sampled_from([0, 1, 50, 400, 1500, 4000]), st.one_of(saying, happening)),
@@ -134,6 +159,8 @@ class _World:
             talk.posted(self.at, 204 if what == "posted" else 422)
         elif what == "post failed" and (lawless or talk.posting):
             talk.post_failed(self.at)
+        elif what in ("visited", "not visited"):
+            talk.visited(self.at, 200, "" if what == "visited" else "HTTP 400")
         elif what == "interrupt":
             talk.interrupt(self.at, Outcome.ABANDONED)
         elif what == "restart" and talk.phase is Phase.IDLE:
@@ -172,7 +199,9 @@ def test_without_interruptions_time_alone_ends_every_turn(talk, steps):
 
 
 def _stand_in(phase: Phase) -> Talk:
-    """A socket's conversation in ``phase``, 1 s after the question."""
+    """A conversation in ``phase``, 1 s after the question; a socket's where the phase has one."""
+    if phase in (Phase.POLLING, Phase.SETTLING):
+        return beside(phase)
     talk = Talk(SOCKET, login=phase is Phase.LOGGING_IN, habits=Habits(reply_ms=50_000))
     if phase is Phase.IDLE:
         talk.ask_at_hand(0)
@@ -300,6 +329,19 @@ def test_every_move_of_the_table_is_made_by_some_conversation(monkeypatch):
     talk.lose(1, answered=False)
     talk.open(2)
     talk.hear(3, TEXT)
+    talk.until(10**6)
+    talk = Talk(HTTP)
+    talk.ask_at_hand(0)
+    talk.hear(1, replace(TEXT, execution="e1"))
+    talk.until(1001)
+    talk.hear(1002, CUT)
+    talk.posted(1003)
+    talk.posted(1004)
+    talk = Talk(HTTP, habits=Habits(manner={"twice": True}), deadlines=DEADLINES)
+    talk.ask_at_hand(0)
+    talk.hear(1, PENDING, TEXT)
+    talk.until(1001)
+    talk.posted(1003)
     talk.until(10**6)
 
     table = {(phase, to) for phase, following in MOVES.items() for to in following}

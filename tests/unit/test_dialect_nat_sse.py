@@ -7,10 +7,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from replay import RECORDINGS, answer, story
+from replay import answer, story
 
-from loadgen.dialects.contract import Ask, Identity, Reply
-from loadgen.dialects.nat_sse import NatSse
+from loadgen.dialects.contract import Ask, Identity, Reply, Shape, Site
+from loadgen.dialects.nat_sse import STREAMS, NatSse
 from loadgen.errors import ConfigError, GeneratorError
 from loadgen.events import Failed, Notice, Option, Progress, Prompt, PromptKind
 from loadgen.turn import Cause, Outcome
@@ -31,8 +31,17 @@ def delta(**fields):
     return data({"choices": [{"index": 0, "delta": fields, "finish_reason": None}]})
 
 
+def value(what):
+    return data({"value": what})
+
+
 def step(name, step_id="s1", parent="root"):
     text = {"id": step_id, "parent_id": parent, "type": "markdown", "name": name, "payload": "p"}
+    return Frame("field:intermediate_data", json.dumps(text))
+
+
+def raw(kind, name="f", step_id="s1", parent="root"):
+    text = {"id": step_id, "parent_id": parent, "type": kind, "name": name, "payload": "{}"}
     return Frame("field:intermediate_data", json.dumps(text))
 
 
@@ -50,9 +59,9 @@ ERROR = Frame("error", '{"code":"workflow_error","message":"boom","details":"Val
 BARE = Frame("line", ERROR.data)
 
 
-def decode(*frames, route="/v1/chat/stream", origin=None):
+def decode(*frames, route="/v1/chat/stream", origin=None, allowed=(), **options):
     """Events of a whole answer, and of each frame."""
-    decoder = NatSse(route, origin).decoder()
+    decoder = NatSse(route, Site(origin, allowed), options).decoder()
     each = [decoder(frame) for frame in frames]
     return [event for events in each for event in events], each
 
@@ -144,7 +153,7 @@ def test_pings_are_counted_and_mean_nothing():
 
 
 @pytest.mark.case("D-23")
-@pytest.mark.parametrize("route", ["/v1/chat/stream", "/chat/stream"])
+@pytest.mark.parametrize("route", STREAMS)
 @pytest.mark.parametrize("last", [(DONE, END), (END,), (CUT,)])
 @pytest.mark.parametrize(
     ("frame", "detail"),
@@ -182,10 +191,17 @@ def test_a_prompt_is_never_answer_text_and_its_key_is_the_path_to_reply_to():
 
 
 @pytest.mark.case("D-42")
-def test_an_oauth_request_ends_the_turn_since_nobody_will_consent():
-    assert tell(HEAD, Frame("oauth_required", '{"auth_url":"x"}'), HI, END) == (
-        "(headers) failed/agent_error (late)"
-    )
+def test_an_oauth_request_is_a_prompt_whose_key_is_the_url_to_open():
+    body = '{"execution_id":"e","auth_url":"http://login.test/a?b=c","oauth_state":"s"}'
+    events, _ = decode(HEAD, Frame("oauth_required", body), HI, END)
+    assert story(events) == "(headers) prompt:oauth_consent answer completed"
+    assert events[1] == Prompt(PromptKind.OAUTH_CONSENT, "http://login.test/a?b=c", execution="e")
+
+
+@pytest.mark.parametrize("url", ["null", "7", '""', '["x"]'])
+def test_an_oauth_request_without_a_url_ends_the_turn_since_the_server_would_wait(url):
+    frame = Frame("oauth_required", f'{{"auth_url":{url}}}')
+    assert tell(HEAD, frame, HI, END) == "(headers) failed/protocol_violation (late)"
 
 
 # where the reply goes
@@ -224,6 +240,34 @@ def test_a_response_url_that_leads_elsewhere_is_a_breach_and_ends_the_turn(origi
     )
 
 
+ELSEWHERE = "http://other.test:9000"
+
+
+@pytest.mark.parametrize("url", [f"{ELSEWHERE}/r", f"{ELSEWHERE}/r?a=b", "//other.test:9000/r"])
+def test_a_reply_goes_to_another_origin_only_if_the_plan_allows_it(url):
+    assert tell(HEAD, asking(url), origin=ORIGIN) == "(headers) failed/protocol_violation"
+    events, _ = decode(HEAD, asking(url), origin=ORIGIN, allowed=(ELSEWHERE,))
+    request = NatSse().reply(Reply(events[1], "2024"), ASK, Identity(query={"c": "d"}))
+    assert story(events) == "(headers) prompt:text"
+    assert events[1].key.startswith(f"{ELSEWHERE}/r")
+    assert (request.origin, request.path.partition("?")[0]) == (ELSEWHERE, "/r")
+    assert request.path.endswith("c=d")
+
+
+@pytest.mark.parametrize(
+    ("route", "url", "key"),
+    [
+        ("/agents/v1/chat/stream", "/executions/e/r", "/agents/executions/e/r"),
+        ("/agents/v1/chat/stream", "/agents/executions/e/r", "/agents/executions/e/r"),
+        ("/agents/v1/chat/stream", f"{ORIGIN}/executions/e/r", "/executions/e/r"),
+        ("/agents/v1/chat/stream", "r", "/agents/v1/chat/r"),
+    ],
+)
+def test_a_path_of_the_server_gets_the_prefix_that_a_proxy_wants_before_it(route, url, key):
+    events, _ = decode(asking(url), route=route, origin=ORIGIN)
+    assert [event.key for event in events] == [key]
+
+
 def test_a_prompt_of_a_kind_that_we_cannot_answer_ends_the_turn():
     assert tell(asking(input_type="drawing")) == "failed/protocol_violation"
     assert tell(asking(input_type=["text"])) == "failed/protocol_violation"
@@ -249,12 +293,42 @@ def test_a_prompt_of_a_kind_that_we_cannot_answer_ends_the_turn():
         ("/chat/stream", (HI, END), "answer incomplete/stream_cut"),
         ("/chat/stream", (HI, FINISH, END), "answer (finish) incomplete/stream_cut"),
         ("/chat/stream", (END,), "incomplete/stream_cut"),
+        ("/v1/chat/completions", (HI, FINISH, DONE, END), "answer (finish) completed"),
+        ("/v1/chat/completions", (HI, END), "answer incomplete/stream_cut"),
+        ("/v1/workflow/stream", (value("Hi"), END), "answer completed"),
+        ("/v1/workflow/stream", (value("Hi"), CUT), "answer incomplete/stream_cut"),
+        ("/v1/workflow/stream", (value("Hi"), DONE, END), "answer (done) completed"),
+        ("/v1/workflow/stream", (END,), "failed/empty_answer"),
+        ("/generate/stream", (value("Hi"), END), "answer completed"),
+        ("/v1/workflow/full", (value("Hi"), END), "answer completed"),
+        ("/generate/full", (value("Hi"), END), "answer completed"),
+        ("/generate/full", (value(""), END), "(empty delta) failed/empty_answer"),
         ("/proxy/chat/stream?x=1", (HI, END), "answer incomplete/stream_cut"),
         ("/proxy/v1/chat/stream?x=1", (HI, END), "answer completed"),
     ],
 )
 def test_a_turn_ends_as_its_route_ends(route, frames, told):
     assert tell(HEAD, *frames, route=route) == f"(headers) {told}"
+
+
+@pytest.mark.parametrize(
+    ("frames", "told"),
+    [
+        ((HI, END), "answer completed"),
+        ((HI, FINISH, DONE, END), "answer (finish) (done) completed"),
+        ((HI, CUT), "answer incomplete/stream_cut"),
+        ((HI, ERROR, END), "answer failed/agent_error? failed/agent_error"),
+    ],
+)
+def test_completions_end_with_the_connection_once_the_server_has_the_extensions(frames, told):
+    where = {"route": "/v1/chat/completions", "extensions": True}
+    assert tell(HEAD, *frames, **where) == f"(headers) {told}"
+
+
+def test_completions_that_lack_their_terminator_name_the_option_that_would_not_miss_it():
+    events, _ = decode(HEAD, HI, END, route="/v1/chat/completions")
+    assert events[-1].detail.startswith("no [DONE]")
+    assert events[-1].detail.endswith("options.extensions")
 
 
 @pytest.mark.parametrize(
@@ -346,7 +420,8 @@ JSON = st.recursive(
         st.sampled_from(
             ["choices", "delta", "content", "tool_calls", "function", "arguments", "name", "id",
              "parent_id", "error", "code", "message", "details", "prompt", "options", "timeout",
-             "input_type", "response_url", "finish_reason", "usage", "reasoning", "x"]
+             "input_type", "response_url", "finish_reason", "usage", "reasoning", "value", "type",
+             "auth_url", "execution_id", "x"]
         ),
         inner, max_size=5,
     ),
@@ -363,7 +438,7 @@ FRAMES = st.one_of(
 )  # fmt: skip
 
 
-@given(st.lists(FRAMES, max_size=8), st.sampled_from(["/chat/stream", "/v1/chat/stream"]))
+@given(st.lists(FRAMES, max_size=8), st.sampled_from(list(STREAMS)))
 def test_no_frame_raises_none_is_silent_and_a_turn_ends_at_most_once(frames, route):
     events, each = decode(*frames, route=route)
     ends = [e for e in events if story([e]) == "completed" or (type(e) is Failed and e.final)]
@@ -372,6 +447,32 @@ def test_no_frame_raises_none_is_silent_and_a_turn_ends_at_most_once(frames, rou
     assert all(type(frame) is End for frame in silent)
     if any(type(frame) is End for frame in frames):
         assert len(ends) == 1
+
+
+DEEP = "[" * 1000 + "]" * 1000
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("message", '{"choices":[{"delta":{"content":%s}}]}'),
+        ("message", '{"choices":[{"delta":{"tool_calls":%s}}]}'),
+        ("message", '{"choices":[{"finish_reason":%s}]}'),
+        ("message", '{"error":%s}'),
+        ("message", '{"value":%s}'),
+        ("error", '{"code":%s,"message":1}'),
+        ("line", '{"code":1,"message":%s}'),
+        ("interaction_required", '{"response_url":%s}'),
+        ("interaction_required", '{"response_url":"/r","prompt":{"input_type":%s}}'),
+        ("interaction_required", '{"response_url":"/r","prompt":{"input_type":"text","text":%s}}'),
+        ("oauth_required", '{"auth_url":%s}'),
+        ("field:intermediate_data", '{"name":%s,"id":"x","type":"y"}'),
+    ],
+)
+@pytest.mark.parametrize("route", ["/v1/chat/stream", "/v1/workflow/full"])
+def test_json_may_nest_deeper_than_it_can_be_shown(route, kind, text):
+    events, _ = decode(HEAD, Frame(kind, text % DEEP), route=route)
+    assert len(events) == 2
 
 
 def test_the_first_of_several_errors_is_the_turns():
@@ -439,6 +540,134 @@ def test_a_huge_step_keeps_the_parent_that_stands_behind_its_payload():
     assert decode(whole)[0] == [Progress("function", "f")]
 
 
+# raw steps
+
+
+FULL = "/v1/workflow/full"
+WORKFLOW = raw("WORKFLOW_START", "sim", "w")
+ENTRY = raw("FUNCTION_START", "<workflow>", "f", "w")
+
+
+@pytest.mark.parametrize(
+    ("frames", "told"),
+    [
+        ((WORKFLOW, ENTRY), "started (echo)"),
+        ((WORKFLOW, raw("FUNCTION_START", "sim", "f", "w")), "started (echo)"),
+        ((WORKFLOW, raw("FUNCTION_START", "other", "f", "w")), "started function"),
+        ((WORKFLOW, ENTRY, raw("FUNCTION_START", "<workflow>", "g", "f")),
+         "started (echo) function"),
+        ((WORKFLOW, ENTRY, raw("FUNCTION_END", "<workflow>", "f", "w"),
+          raw("WORKFLOW_END", "sim", "w")), "started (echo)*3"),
+        ((WORKFLOW, ENTRY, raw("WORKFLOW_START", "inner", "x", "f"),
+          raw("WORKFLOW_END", "inner", "x", "f")), "started (echo) function*2"),
+        # parts of it, as filter_steps leaves them
+        ((ENTRY, raw("FUNCTION_START", "inner", "g", "f")), "started function"),
+        ((raw("FUNCTION_START", "named", "f"), raw("FUNCTION_END", "named", "f")),
+         "started (echo)"),
+        ((raw("FUNCTION_END", "<workflow>", "f", "w"), raw("WORKFLOW_END", "sim", "w")),
+         "(echo)*2"),
+        ((raw("FUNCTION_END", "inner", "g", "f"),), "function"),
+        ((WORKFLOW, WORKFLOW), "started (echo)"),
+    ],
+)  # fmt: skip
+def test_the_workflow_itself_starts_once_and_is_no_work(frames, told):
+    assert tell(HEAD, *frames, route=FULL) == f"(headers) {told}"
+
+
+@pytest.mark.case("D-10")
+@pytest.mark.parametrize(
+    ("kind", "progress"),
+    [
+        ("LLM_START", "llm"), ("LLM_NEW_TOKEN", "llm"), ("LLM_END", "llm"),
+        ("TOOL_START", "tool"), ("TOOL_END", "tool"),
+        ("FUNCTION_START", "function"), ("FUNCTION_END", "function"),
+        ("TASK_START", "step"), ("TASK_END", "step"), ("TTC_START", "step"), ("TTC_END", "step"),
+        ("CUSTOM_START", "step"), ("CUSTOM_END", "step"),
+        ("SPAN_START", "step"), ("SPAN_CHUNK", "step"), ("SPAN_END", "step"),
+        ("NEWS", "step"),
+    ],
+)  # fmt: skip
+def test_a_raw_step_is_progress_of_a_few_kinds_and_its_end_ends_nothing(kind, progress):
+    frames = (HEAD, WORKFLOW, ENTRY, raw(kind, "n", "s", "f"))
+    events, _ = decode(*frames, value("Hi"), END, route=FULL)
+    assert story(events) == f"(headers) started (echo) {progress} answer completed"
+    assert events[3] == Progress(progress, "n")
+
+
+@pytest.mark.parametrize("missing", ["id", "type", "name"])
+def test_a_raw_step_that_does_not_say_what_it_is_is_undecodable(missing):
+    step = {"id": "s", "parent_id": "f", "type": "TOOL_END", "name": "t", "payload": "{}"}
+    del step[missing]
+    frame = Frame("field:intermediate_data", json.dumps(step))
+    assert tell(HEAD, frame, route=FULL) == "(headers) (undecodable)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id":"s","parent_id":"f","type":"TOOL_END","name":"t","payload":"%s"}',
+        '{"id":"s","parent_id":"f","name":"t","payload":"%s","type":"TOOL_END"}',
+        '{"payload":"%s","id":"s","parent_id":"f","name":"t","type":"TOOL_END"}',
+    ],
+)
+def test_a_huge_raw_step_is_read_like_a_small_one_wherever_its_payload_stands(text):
+    payload = json.dumps(json.dumps({"event_type": "TOOL_END", "payload": "y" * 400_000}))[1:-1]
+    assert decode(Frame("field:intermediate_data", text % payload), route=FULL)[0] == [
+        Progress("tool", "t")
+    ]
+
+
+def test_the_payload_of_a_huge_raw_step_is_not_even_parsed():
+    opening = '{"id":"s","parent_id":"f","type":"LLM_END","name":"m","payload":"'
+    no_json = opening + "\\x" * 100_000
+    events, _ = decode(Frame("field:intermediate_data", no_json), route=FULL)
+    assert events == [Progress("llm", "m")]
+
+
+# values
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("Hi", "Hi"),
+        (" ", " "),
+        (0, "0"),
+        (False, "false"),
+        (1.5, "1.5"),
+        ([], "[]"),
+        ({"a": "caf\u00e9"}, '{"a":"caf\u00e9"}'),
+        ("null", "null"),
+        ("[DONE]", "[DONE]"),
+    ],
+)
+@pytest.mark.parametrize("route", ["/v1/workflow/stream", FULL])
+def test_a_value_of_any_kind_is_answer(route, what, text):
+    events, _ = decode(HEAD, value(what), END, route=route)
+    assert story(events) == "(headers) answer completed"
+    assert answer(events) == text
+
+
+@pytest.mark.parametrize("what", ["", None])
+def test_a_value_without_text_is_no_answer(what):
+    assert tell(HEAD, value(what), value("Hi"), END, route=FULL) == (
+        "(headers) (empty delta) answer completed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("route", "text", "told"),
+    [
+        (FULL, '{"observability_trace_id":"x"}', "(trace)"),
+        (FULL, '{"observability_trace_id":"x","a":1}', "answer"),
+        (FULL, '{"observability_trace_id"', "answer"),
+        ("/v1/workflow/stream", '{"observability_trace_id":"x"}', "answer"),
+    ],
+)
+def test_a_trace_id_comes_as_a_value_where_steps_are_raw(route, text, told):
+    assert tell(HEAD, value(text), route=route) == f"(headers) {told}"
+
+
 # what is sent
 
 
@@ -487,6 +716,58 @@ def test_identity_rides_on_questions_and_replies(identity, path, headers):
     assert headers.items() <= replied.headers.items()
 
 
+SAID = [
+    {"role": "user", "content": "One?"}, {"role": "assistant", "content": "1."},
+    {"role": "user", "content": "Two?"}, {"role": "assistant", "content": "2."},
+    {"role": "user", "content": "And now?"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("route", "options", "path", "body"),
+    [
+        ("/chat/stream", {}, "/chat/stream", {"messages": SAID, "stream": True}),
+        ("/v1/chat/completions", {}, "/v1/chat/completions", {"messages": SAID, "stream": True}),
+        ("/v1/workflow/stream", {}, "/v1/workflow/stream", {"input_message": "And now?"}),
+        ("/generate/stream", {"input": "query"}, "/generate/stream", {"query": "And now?"}),
+        ("/generate/stream", {"input": "messages"}, "/generate/stream", {"messages": SAID}),
+        ("/v1/workflow/full", {}, "/v1/workflow/full", {"input_message": "And now?"}),
+        (
+            "/v1/workflow/full", {"filter_steps": "LLM_END,TOOL_END"},
+            "/v1/workflow/full?filter_steps=LLM_END,TOOL_END", {"input_message": "And now?"},
+        ),
+        (
+            "/p/generate/full?a=b", {"filter_steps": "None", "input": "query"},
+            "/p/generate/full?a=b&filter_steps=None", {"query": "And now?"},
+        ),
+    ],
+)  # fmt: skip
+def test_each_route_gets_the_body_that_it_takes_and_nothing_else(route, options, path, body):
+    dialect = NatSse(route, None, options)
+    request = dialect.ask(ASK, Identity())
+    assert (request.method, request.path, json.loads(request.body)) == ("POST", path, body)
+    assert dialect.route == route
+
+
+@pytest.mark.parametrize(
+    ("route", "options", "complaint"),
+    [
+        ("/v1/chat/stream", {"filter_steps": "LLM_END"}, "works on /v1/workflow/full, /gen"),
+        ("/v1/workflow/stream", {"filter_steps": "none"}, "works on /v1/workflow/full, /gen"),
+        ("/v1/workflow/full", {"filter_steps": "LLM_END, TOOL_END"}, "without blanks"),
+        ("/v1/workflow/full", {"filter_steps": "llm_end"}, "types like LLM_END,TOOL_END"),
+        ("/v1/workflow/full", {"filter_steps": ""}, "types like LLM_END,TOOL_END"),
+        ("/v1/chat/stream", {"input": "query"}, "works on /v1/workflow/stream, /generate/stream"),
+        ("/v1/workflow/stream", {"input": ""}, "at least 1 character"),
+        ("/v1/chat/stream", {"extensions": True}, "works on /v1/chat/completions; the route is"),
+        ("/v1/chat/stream", {"poll_s": 1}, "its options are input, filter_steps, extensions"),
+    ],
+)  # fmt: skip
+def test_an_option_that_would_do_nothing_is_a_mistake_of_the_plan(route, options, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        NatSse(route, None, options)
+
+
 OFFERED = (Option("sms", "Sms", "sms"), Option("email", "Email", "mail"))
 MAIL = {"id": "email", "label": "Email", "value": "mail"}
 PIGEON = {"id": "pigeon", "label": "pigeon", "value": "pigeon"}
@@ -521,19 +802,75 @@ def test_the_answer_to_a_reply_leaves_the_last_word_to_the_stream(status, means)
     assert story([NatSse().replied(status, "why")]) == means
 
 
-def test_recorded_answers_to_replies_are_all_understood():
-    rows = (RECORDINGS / "http_hitl_bad_answers_then_good_then_duplicate.jsonl").read_text()
-    texts = [row["text"] for row in map(json.loads, rows.splitlines()) if row["dir"] == "<"]
-    statuses = [int(text.split()[1]) for text in texts if text.startswith("HTTP/1.1")]
-    assert [story([NatSse().replied(status, "")]) for status in statuses[1:]] == [
-        "refused/protocol_violation?", "refused/protocol_violation?", "failed/agent_error?",
-        "(reply accepted)", "failed/agent_error?",
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "shape", "response"),
+    [
+        (PromptKind.TEXT, Shape.MALFORMED, {"input_type": "text", "text": "mail"}),
+        (PromptKind.RADIO, Shape.MALFORMED, {"input_type": "radio", "selected_option": MAIL}),
+        (
+            PromptKind.TEXT, Shape.OTHER_TYPE,
+            {"type": "binary_choice", "selected_option": MAIL},
+        ),
+        (PromptKind.BINARY_CHOICE, Shape.OTHER_TYPE, {"type": "text", "text": "mail"}),
+        (PromptKind.CHECKBOX, Shape.OTHER_TYPE, {"type": "text", "text": "mail"}),
+    ],
+)  # fmt: skip
+def test_a_reply_can_be_written_so_that_it_provokes_the_server(kind, shape, response):
+    reply = Reply(Prompt(kind, "/r", "", OFFERED), "mail", shape)
+    assert json.loads(NatSse().reply(reply, ASK, Identity()).body) == {"response": response}
 
 
-def test_a_route_whose_end_is_unknown_is_a_mistake_of_the_plan():
-    with pytest.raises(ConfigError, match="/v1/chat/stream, /chat/stream"):
-        NatSse("/v1/chat")
+# what became of a run
+
+
+@pytest.mark.parametrize(
+    ("route", "options", "execution", "path"),
+    [
+        ("/v1/chat/stream", {}, "a1-b2", "/executions/a1-b2"),
+        ("/p/v1/workflow/full?x=y", {}, "a1-b2", "/p/executions/a1-b2"),
+        ("/v1/chat/completions", {"extensions": True}, "a1-b2", "/executions/a1-b2"),
+        ("/v1/chat/completions", {}, "a1-b2", None),
+        ("/chat/stream", {}, "a1-b2", None),
+        ("/v1/chat/stream", {}, "../health", None),
+        ("/v1/chat/stream", {}, "a\n", None),
+        ("/v1/chat/stream", {}, "", None),
+        ("/v1/chat/stream", {}, "a" * 65, None),
+    ],
+)
+def test_what_became_of_a_run_is_asked_where_runs_have_an_id_and_the_id_is_harmless(
+    route, options, execution, path
+):
+    dialect = NatSse(route, None, options)
+    request = dialect.reconcile(execution, ASK, Identity(headers={"x-api-key": "k"}))
+    assert (request and request.path) == path
+    if request is not None:
+        assert (request.method, request.body, request.origin) == ("GET", b"", None)
+        assert request.headers == {"conversation-id": "c3", "x-api-key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "state"),
+    [
+        (200, '{"status":"running"}', "running"),
+        (200, '{"status":"interaction_required"}', "interaction_required"),
+        (200, '{"status":"oauth_required"}', "oauth_required"),
+        (200, '{"status":"completed","result":1}', "completed"),
+        (200, '{"status":"failed","error":"boom"}', "failed"),
+        (200, '{"status":"asleep"}', "HTTP 200"), (200, '{"status":["running"]}', "HTTP 200"),
+        (200, "running", "HTTP 200"), (200, "", "HTTP 200"),
+        (404, '{"detail":"Not found"}', "HTTP 404"), (502, '{"status":"running"}', "HTTP 502"),
+    ],
+)  # fmt: skip
+def test_the_state_of_a_run_is_a_word_or_the_status_that_came_instead(status, body, state):
+    assert NatSse().state(status, body) == state
+
+
+@pytest.mark.parametrize(
+    "route", ["/v1/chat", "/v1/workflow/atif", "/v1/chat/stream/", "chat/stream"]
+)
+def test_a_route_whose_end_is_unknown_is_a_mistake_of_the_plan(route):
+    with pytest.raises(ConfigError, match="known are /v1/chat/stream, /chat/stream, /v1/chat/com"):
+        NatSse(route)
 
 
 def test_what_only_a_socket_can_do_is_our_own_fault():
@@ -541,4 +878,14 @@ def test_what_only_a_socket_can_do_is_our_own_fault():
         NatSse().upgrade(Identity(), None)
     with pytest.raises(GeneratorError):
         NatSse().reply(Reply(Prompt(PromptKind.NOTIFICATION, "/r"), ""), ASK, Identity())
+    with pytest.raises(GeneratorError):
+        NatSse().reply(Reply(Prompt(PromptKind.OAUTH_CONSENT, "http://a/"), ""), ASK, Identity())
     assert NatSse().login(Identity(login={"method": "api_key", "token": "k"})) is None
+    assert NatSse().greetings() == ()
+
+
+def test_a_stream_is_never_polled():
+    with pytest.raises(GeneratorError):
+        NatSse().poll("/executions/e", ASK, Identity())
+    with pytest.raises(GeneratorError):
+        NatSse().decoder().polled(200, "{}")

@@ -159,7 +159,7 @@ def test_a_bare_error_object_fails_with_its_code():
 # prompts
 
 
-@pytest.mark.parametrize("kind", list(PromptKind))
+@pytest.mark.parametrize("kind", [k for k in PromptKind if k is not PromptKind.OAUTH_CONSENT])
 def test_every_kind_of_prompt_is_understood(kind):
     options = [{"id": "y", "label": "Yes", "value": "yes"}]
     (event,) = decode("t1", ask_human(input_type=kind.value, options=options, timeout=1.5))
@@ -167,9 +167,12 @@ def test_every_kind_of_prompt_is_understood(kind):
 
 
 @pytest.mark.case("D-42")
-def test_an_oauth_consent_ends_the_turn_since_nobody_will_consent():
-    assert tell("t1", ask_human(input_type="oauth_consent"), HI, end()) == (
-        "failed/agent_error (late)*2"
+def test_an_oauth_consent_is_a_prompt_whose_key_is_the_url_to_open():
+    url = "http://login/authorize?state=s"
+    asked = ask_human(input_type="oauth_consent", text=url)
+    assert tell("t1", asked, HI, end()) == "prompt:oauth_consent answer completed"
+    assert tell("t1", ask_human(input_type="oauth_consent", text=None)) == (
+        "failed/protocol_violation"
     )
 
 
@@ -379,7 +382,9 @@ def test_a_question_carries_the_conversation_in_parts():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [kind for kind in PromptKind if kind != "notification"])
+@pytest.mark.parametrize(
+    "kind", [k for k in PromptKind if k not in ("notification", "oauth_consent")]
+)
 def test_a_reply_is_text_for_every_kind_of_prompt(kind):
     reply = Reply(Prompt(kind, "p1", "", (Option("y", "Yes", "yes"),)), "yes")
     sent = json.loads(NatWs().reply(reply, ASK, Identity()))

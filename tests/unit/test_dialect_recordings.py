@@ -1,14 +1,23 @@
-"""Both NAT dialects against the bytes of a real server (NeMo Agent Toolkit 1.9.0)."""
+"""The NAT dialects against the bytes of a real server (NeMo Agent Toolkit 1.9.0)."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from replay import CUTS, RECORDINGS, answer, http_events, socket_events, story
+from replay import (
+    CUTS,
+    RECORDINGS,
+    answer,
+    http_events,
+    looks,
+    replies,
+    socket_events,
+    story,
+)
 
-from loadgen.dialects.nat_sse import NatSse
-from loadgen.events import Failed, Lost, Prompt
+from loadgen.dialects import create
+from loadgen.events import Failed, Lost, Prompt, PromptKind
 
 PLAIN = "w0 w1 w2 tag=t1"
 CALM = "started tool*2 answer*4 (echo)"
@@ -17,6 +26,11 @@ FAILS = "failed/agent_error? failed/agent_error"
 ODD = (
     "w0 <odd> caf\u00e9 \u6f22\u5b57 \U0001f600 a\u2028b\u2029c\x85d\x0be\x0cf\r\n\ndata: [DONE]"
     "\n\nevent: error\n </odd> end"
+)
+
+NOBODY_TO_ASK = (
+    "workflow_error: No human prompt callback was registered. Unable to handle requested prompt. "
+    "(NotImplementedError)"
 )
 
 # recording: what happens, the whole answer, what the last failure says
@@ -73,7 +87,10 @@ V1_CHAT_STREAM = {
     "http_peruser_no_identity_stream": (
         f"(headers) {FAILS}", "", "workflow_error: user_id is required for per-user workflow",
     ),
-    "http_oauth_stream": ("(headers) failed/agent_error (late)*9", "", "oauth required"),
+    "http_oauth_stream": (
+        "(headers) prompt:oauth_consent started answer tool*2 answer*4 (echo) completed",
+        f"[oauth ok] {PLAIN}", "",
+    ),
     "http_disconnect_mid_stream": (
         "(headers) started tool*2 answer*4 incomplete/stream_cut", "w0 w1 w2 w3 ",
         "the connection was cut",
@@ -103,17 +120,134 @@ CHAT_STREAM = {
         "workflow_error: scripted failure after 2 chunks (ScriptedFailure)",
     ),
     "http_hitl_chat_stream_legacy": (
-        f"(headers) started tool {FAILS}", "",
-        "workflow_error: No human prompt callback was registered. Unable to handle requested "
-        "prompt. (NotImplementedError)",
+        f"(headers) started tool {FAILS}", "", NOBODY_TO_ASK,
     ),
     "http_peruser_no_identity_legacy_stream": (
         "(headers) (body) failed/agent_error", "", "HTTP 500: Internal Server Error",
     ),
 }  # fmt: skip
 
-HTTP = [("/v1/chat/stream", name, row) for name, row in V1_CHAT_STREAM.items()]
-HTTP += [("/chat/stream", name, row) for name, row in CHAT_STREAM.items()]
+COMPLETIONS_STREAM = {
+    "http_completions_stream": (f"(headers) {CALM} (finish) completed", PLAIN, ""),
+    "http_fail_mid_completions_stream": (
+        f"(headers) started tool*2 answer*2 {FAILS}", "w0 w1 ",
+        "workflow_error: scripted failure after 2 chunks (ScriptedFailure)",
+    ),
+    "http_hitl_completions_stream_default": (f"(headers) started tool {FAILS}", "", NOBODY_TO_ASK),
+}  # fmt: skip
+
+COMPLETIONS_WITH_EXTENSIONS = {
+    "http_hitl_completions_stream_interactive": (
+        f"(headers) started tool prompt:binary_choice {AFTER_REPLY}",
+        f"[hitl binary_choice:continue] {PLAIN}", "",
+    ),
+}  # fmt: skip
+
+V1_WORKFLOW_STREAM = {
+    "http_v1_workflow_stream": (f"(headers) {CALM} completed", PLAIN, ""),
+    "http_odd_characters_workflow_stream": (
+        "(headers) started answer*3 (echo) completed", ODD, "",
+    ),
+    "http_hitl_v1_workflow_stream": (
+        f"(headers) started tool prompt:binary_choice {AFTER_REPLY}",
+        f"[hitl binary_choice:continue] {PLAIN}", "",
+    ),
+    "http_invalid_workflow_body": (
+        "(headers) (body) refused/protocol_violation", "",
+        'HTTP 422: {"detail":[{"type":"value_error","loc":["body"]',
+    ),
+}  # fmt: skip
+
+GENERATE_STREAM = {
+    "http_generate_stream": (f"(headers) {CALM} completed", PLAIN, ""),
+    "http_hitl_generate_stream_legacy": (f"(headers) started tool {FAILS}", "", NOBODY_TO_ASK),
+}  # fmt: skip
+
+ALL_STEPS = "(headers) started (echo) tool*2 answer*4 (echo)*2 completed"
+
+V1_WORKFLOW_FULL = {
+    "http_v1_workflow_full": (ALL_STEPS, PLAIN, ""),
+    "http_v1_workflow_full_filter": ("(headers) tool answer*4 llm completed", PLAIN, ""),
+    "http_fail_mid_v1_workflow_full": (
+        f"(headers) started (echo) tool*2 answer*2 {FAILS}", "w0 w1 ",
+        "workflow_error: scripted failure after 2 chunks (ScriptedFailure)",
+    ),
+}  # fmt: skip
+
+AT_ONCE = ("(headers) (body) answer completed", PLAIN, "")
+RUN_FAILED = "(headers) (body) failed/agent_error"
+
+V1_CHAT = {
+    "http_v1_chat": AT_ONCE,
+    "http_v1_chat_trace": AT_ONCE,
+    "http_hitl_poll_v1_chat": (
+        "(headers) (body) pending prompt:radio pending answer completed",
+        f"[hitl radio:sms] {PLAIN}", "",
+    ),
+    "http_hitl_poll_then_failure": (
+        "(headers) (body) pending prompt:text pending failed/agent_error", "",
+        "scripted failure at end",
+    ),
+    "http_identity_header_missing_single": (
+        RUN_FAILED, "",
+        "workflow_error: Configured identity header 'X-User-ID' is missing (ExecutionFailed)",
+    ),
+    "http_no_such_path": (
+        "(headers) (body) refused/protocol_violation", "", 'HTTP 404: {"detail":"Not Found"}',
+    ),
+}  # fmt: skip
+
+V1_WORKFLOW = {
+    "http_v1_workflow": AT_ONCE,
+    "http_fail_mid_v1_workflow": (
+        RUN_FAILED, "", "workflow_error: scripted failure after 2 chunks (ExecutionFailed)",
+    ),
+    "http_hitl_poll_v1_workflow": (
+        "(headers) (body) pending prompt:text pending answer completed",
+        f"[hitl text:2024] {PLAIN}", "",
+    ),
+}  # fmt: skip
+
+GENERATE = {
+    "http_generate": AT_ONCE,
+    "http_fail_mid_generate": (
+        RUN_FAILED, "", "workflow_error: scripted failure after 2 chunks (ScriptedFailure)",
+    ),
+    "http_hitl_generate_legacy": (RUN_FAILED, "", NOBODY_TO_ASK),
+}  # fmt: skip
+
+TABLES = [
+    ("nat-sse", "/v1/chat/stream", {}, V1_CHAT_STREAM),
+    ("nat-sse", "/chat/stream", {}, CHAT_STREAM),
+    ("nat-sse", "/v1/chat/completions", {}, COMPLETIONS_STREAM),
+    ("nat-sse", "/v1/chat/completions", {"extensions": True}, COMPLETIONS_WITH_EXTENSIONS),
+    ("nat-sse", "/v1/workflow/stream", {}, V1_WORKFLOW_STREAM),
+    ("nat-sse", "/generate/stream", {}, GENERATE_STREAM),
+    ("nat-sse", "/v1/workflow/full", {}, V1_WORKFLOW_FULL),
+    ("nat-sse", "/generate/full", {}, {"http_generate_full": (ALL_STEPS, PLAIN, "")}),
+    ("nat-poll", "/v1/chat", {}, V1_CHAT),
+    ("nat-poll", "/chat", {}, {"http_chat": AT_ONCE, "http_chat_trace": AT_ONCE}),
+    ("nat-poll", "/v1/chat/completions", {}, {"http_completions": AT_ONCE}),
+    ("nat-poll", "/v1/workflow", {}, V1_WORKFLOW),
+    ("nat-poll", "/generate", {}, GENERATE),
+]
+
+HTTP = [
+    (dialect, route, options, name, row)
+    for dialect, route, options, table in TABLES
+    for name, row in table.items()
+]
+
+NOT_OURS = {
+    "http_async_fail": "async jobs are no chat",
+    "http_async_job": "async jobs are no chat",
+    "http_async_sync_timeout": "async jobs are no chat",
+    "http_async_unknown_job": "async jobs are no chat",
+    "http_health": "no answer to a question",
+    "http_interaction_unknown": "the answer to a reply, which the test of replies reads",
+    "http_v1_workflow_atif_never_ends": "its streams never end, on any server",
+}
+"""Recordings that no dialect reads as a turn, and why."""
 
 ANONYMOUS = "opened started answer*2 (echo) completed"
 REFUSED_LOGIN = "opened login-refused lost:1008"
@@ -173,7 +307,8 @@ WEBSOCKET = {
         "workflow_error: TimeoutError (HITL prompt timed out after 1s waiting for human response)",
     ),
     "ws_oauth": (
-        ["opened failed/agent_error (late)*8 (echo) (late)"], "", "oauth consent needed",
+        ["opened prompt:oauth_consent started answer tool*2 answer*4 (echo) completed"],
+        f"[oauth ok] {PLAIN}", "",
     ),
     "ws_new_message_while_prompt_pending": (
         [f"opened started tool prompt:text (stale) {CALM} completed"], "w0 w1 w2 tag=other", "",
@@ -246,9 +381,13 @@ WEBSOCKET = {
 
 
 @pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize(("route", "name", "row"), HTTP, ids=[name for _, name, _ in HTTP])
-def test_a_recorded_answer_means_the_same_however_it_is_cut(route, name, row, cut):
-    events = http_events((RECORDINGS / f"{name}.raw").read_bytes(), NatSse(route), CUTS[cut])
+@pytest.mark.parametrize(
+    ("dialect", "route", "options", "name", "row"), HTTP, ids=[name for *_, name, _ in HTTP]
+)
+def test_a_recorded_answer_means_the_same_however_it_is_cut(
+    dialect, route, options, name, row, cut
+):
+    events = http_events(name, create(dialect, route, options=options), CUTS[cut])
     told, text, detail = row
     assert story(events) == told
     assert answer(events) == text
@@ -268,11 +407,61 @@ def test_a_recorded_socket_means_the_same_however_it_is_cut(name, cut):
     assert bool(_last_detail(events)) == bool(detail)
 
 
-def test_every_recording_of_these_dialects_is_in_the_tables():
-    chat = {path.stem for path in RECORDINGS.glob("http_*chat_stream*.raw")}
+def test_every_recording_is_in_one_of_the_tables():
+    http = sorted(path.stem for path in RECORDINGS.glob("http_*.raw"))
     sockets = {path.stem for path in RECORDINGS.glob("ws_*.jsonl")}
-    assert chat - {name for _, name, _ in HTTP} == set()
+    assert http == sorted([*(name for *_, name, _ in HTTP), *NOT_OURS])
     assert sockets == set(WEBSOCKET)
+
+
+ACCEPTED = "(reply accepted)"
+MALFORMED = "refused/protocol_violation?"
+UNKNOWN = "failed/agent_error?"
+
+
+@pytest.mark.parametrize("dialect", ["nat-sse", "nat-poll"])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("http_hitl_text_v1_chat_stream", [ACCEPTED]),
+        ("http_hitl_answer_wrong_type", [ACCEPTED]),
+        ("http_hitl_poll_v1_chat", [ACCEPTED]),
+        ("http_hitl_stream_abandoned_then_answered", [ACCEPTED]),
+        (
+            "http_hitl_bad_answers_then_good_then_duplicate",
+            [MALFORMED, MALFORMED, UNKNOWN, ACCEPTED, UNKNOWN],
+        ),
+        ("http_interaction_unknown", [UNKNOWN]),
+    ],
+)
+def test_the_recorded_answer_to_a_reply_is_understood(dialect, name, told):
+    answers = [create(dialect).replied(status, body) for status, body in replies(name)]
+    assert [story([event]) for event in answers] == told
+
+
+@pytest.mark.parametrize("dialect", ["nat-sse", "nat-poll"])
+@pytest.mark.parametrize(
+    ("name", "states"),
+    [
+        ("http_execution_status_after_stream", ["running"]),
+        ("http_hitl_stream_abandoned_then_answered", ["interaction_required", "running"]),
+        ("http_hitl_poll_v1_chat", ["running", "completed"]),
+        ("http_hitl_poll_then_failure", ["running", "failed"]),
+    ],
+)
+def test_what_the_server_said_of_a_run_is_its_state_in_a_word(dialect, name, states):
+    assert [create(dialect).state(status, body) for status, body in looks(name)] == states
+
+
+def test_a_consent_is_wanted_at_the_url_and_by_the_run_that_the_server_named():
+    (wanted,) = (
+        event
+        for event in http_events("http_oauth_stream", create("nat-sse"))
+        if type(event) is Prompt
+    )
+    assert wanted.kind is PromptKind.OAUTH_CONSENT
+    assert wanted.key.startswith("http://127.0.0.1:8899/authorize?response_type=code&client_id=sim")
+    assert wanted.execution == "a64ee71a-50b4-4ed3-9239-41cf1a97e009"
 
 
 def test_a_pending_prompt_that_is_sent_again_has_a_new_key_and_less_time():

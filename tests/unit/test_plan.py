@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 
 import pytest
 
 from loadgen.dialects import DIALECTS
-from loadgen.dialects.contract import Wire
 from loadgen.errors import ConfigError
 from loadgen.plan import (
-    IdentityPlan,
     Lognormal,
     Plan,
     check_host,
     load_plan,
     parse_plan,
-    resolve_identity,
     seconds_ns,
 )
 
@@ -64,10 +60,6 @@ def test_a_duration_is_a_number_of_seconds_or_a_table():
 
 def _group(**changes):
     return {"analysts": [GROUP | changes]}
-
-
-def _identity(**identity):
-    return _group(identity=identity)
 
 
 @pytest.mark.parametrize(
@@ -126,29 +118,20 @@ def _identity(**identity):
         (_group(drop_at_prompt=1.5), "analysts.0.drop_at_prompt must be <= 1, got 1.5"),
         (
             _group(dialect="smoke"),
-            "analysts.0.dialect must be one of nat-sse, nat-ws, got 'smoke'",
+            f"analysts.0.dialect must be one of {', '.join(sorted(DIALECTS))}, got 'smoke'",
         ),
         (
-            _identity(method="jwt"),
-            "analysts.0.identity: method 'jwt' needs exactly one of template, env and file,"
-            " got none",
-        ),
-        (
-            _identity(method="jwt", env="A", file="b"),
-            "analysts.0.identity: method 'jwt' needs exactly one of template, env and file,"
-            " got ['env', 'file']",
-        ),
-        (
-            _identity(env="A"),
+            _group(identity={"env": "A"}),
             "analysts.0.identity: env has no use while method is 'none'; name a method",
         ),
         (
-            _identity(method="basic", env="A"),
-            "analysts.0.identity: method 'basic' needs a username",
+            _group(identity={"method": "api_key", "token": "s3cret"}),
+            "analysts.0.identity.token is not a key of the plan; check its spelling",
         ),
         (
-            _identity(method="api_key", token="s3cret"),
-            "analysts.0.identity.token is not a key of the plan; check its spelling",
+            _group(identity={"method": "jwt", "mint": {"algorithm": "none"}}),
+            "analysts.0.identity.mint.algorithm: Input should be 'HS256', 'HS384', 'HS512',"
+            " 'RS256', 'RS384', 'RS512' or 'ES256', got 'none'",
         ),
         ({"questions": {}}, "questions: needs either file or texts"),
         (
@@ -287,87 +270,6 @@ def test_credentials_in_a_host_are_refused_and_not_repeated(host):
     assert "pw1234" not in str(caught.value)
     lines = _mistakes(target={"host": host})
     assert "pw1234" not in str(lines)
-
-
-# identity
-
-BASIC = base64.b64encode(b"ann:s3cret").decode()
-
-
-@pytest.mark.parametrize(
-    ("method", "header"),
-    [
-        ("session", ("cookie", "nat-session=s3cret")),
-        ("bearer", ("authorization", "Bearer s3cret")),
-        ("api_key_header", ("x-api-key", "s3cret")),
-        ("api_key", ("authorization", "Bearer s3cret")),
-        ("jwt", ("authorization", "Bearer s3cret")),
-        ("basic", ("authorization", f"Basic {BASIC}")),
-    ],
-)
-def test_credentials_travel_in_headers_over_http(method, header):
-    plan = IdentityPlan(method=method, env="TOKEN", username="ann")
-    identity = resolve_identity(plan, 1, Wire.HTTP, {"TOKEN": " s3cret\n"})
-    assert dict(identity.headers) == dict([header])
-    assert identity.login is None
-    assert identity.secrets == ("s3cret", BASIC)
-
-
-@pytest.mark.parametrize(
-    ("method", "login"),
-    [
-        ("api_key", {"method": "api_key", "token": "s3cret"}),
-        ("jwt", {"method": "jwt", "token": "s3cret"}),
-        ("basic", {"method": "basic", "username": "ann", "password": "s3cret"}),
-        ("session", None),
-        ("bearer", None),
-    ],
-)
-def test_on_a_socket_three_methods_log_in_by_message(method, login):
-    plan = IdentityPlan(method=method, env="TOKEN", username="ann")
-    identity = resolve_identity(plan, 1, Wire.WEBSOCKET, {"TOKEN": "s3cret"})
-    assert identity.login == login
-    assert bool(identity.headers) == (login is None)
-
-
-def test_a_template_gives_each_analyst_its_own_and_is_no_secret():
-    plan = IdentityPlan(method="session", template="analyst-{n}")
-    found = [resolve_identity(plan, n, Wire.HTTP).headers["cookie"] for n in (0, 17)]
-    assert found == ["nat-session=analyst-0", "nat-session=analyst-17"]
-    assert resolve_identity(plan, 0, Wire.HTTP).secrets == ()
-
-
-def test_a_credential_file_is_read(tmp_path):
-    (tmp_path / "token").write_text("s3cret\n")
-    plan = IdentityPlan(method="bearer", file=str(tmp_path / "token"))
-    assert resolve_identity(plan, 0, Wire.HTTP).secrets[0] == "s3cret"
-
-
-@pytest.mark.parametrize(
-    ("identity", "environ", "what"),
-    [
-        ({"env": "TOKEN"}, {}, "the environment variable TOKEN is not set; export it before"),
-        ({"env": "TOKEN"}, {"TOKEN": " "}, "the environment variable TOKEN is not set"),
-        ({"file": "/nowhere/token"}, {}, "cannot read the credential file /nowhere/token: "),
-        ({"env": "TOKEN"}, {"TOKEN": "a\nb"}, "holds characters that no header may carry"),
-        ({"env": "TOKEN"}, {"TOKEN": "geheim-ß"}, "holds characters that no header may carry"),
-        ({"template": "ß-{n}"}, {}, "holds characters that no header may carry"),
-    ],
-)
-def test_a_credential_that_is_missing_or_unfit_is_told_before_the_run(identity, environ, what):
-    plan = IdentityPlan(method="bearer", **identity)
-    with pytest.raises(ConfigError) as caught:
-        resolve_identity(plan, 0, Wire.HTTP, environ)
-    assert str(caught.value).startswith("identity: ")
-    assert what in str(caught.value)
-    assert "geheim" not in str(caught.value)
-
-
-def test_an_empty_credential_file_is_told(tmp_path):
-    (tmp_path / "token").write_text("\n")
-    plan = IdentityPlan(method="bearer", file=str(tmp_path / "token"))
-    with pytest.raises(ConfigError, match="is empty"):
-        resolve_identity(plan, 0, Wire.HTTP)
 
 
 # fingerprint
