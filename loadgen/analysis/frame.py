@@ -41,8 +41,8 @@ def turns(run: RunData) -> pd.DataFrame:
 
     Beside `LABELS` and `CLOCK_COLUMNS`: ``elapsed_ms`` (server time to the end, whatever the
     outcome), ``asked`` (false for an arrival that was dropped), ``recovered``, ``prompts``,
-    ``losses``, ``stamp``, ``detail``, the facts ``sent_ms first_byte_ms first_step_ms status`` as
-    they stand in the row, and the places of ``begin_s visible_s answer_s end_s`` on the
+    ``losses``, ``chunks``, ``stamp``, ``detail``, the facts ``sent_ms first_byte_ms first_step_ms
+    status`` as they stand in the row, and the places of ``begin_s visible_s answer_s end_s`` on the
     run's time axis, in seconds after the manifest's ``started_at`` (or the first turn).
     """
     rows = run.rows
@@ -58,6 +58,7 @@ def turns(run: RunData) -> pd.DataFrame:
     columns["recovered"] = np.array([bool(row.get("recovered")) for row in rows], dtype=bool)
     for name in ("prompts", "losses"):
         columns[name] = np.array([len(row.get(name, ())) for row in rows], dtype=np.int64)
+    columns["chunks"] = np.array([row.get("chunks", 0) for row in rows], dtype=np.int64)
     for name in ("stamp", "detail"):
         columns[name] = [row.get(name, "") for row in rows]
     for name in ("sent_ms", "first_byte_ms", "first_step_ms", "status"):

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from loadgen.analysis import frame, numerals, queueing, slo, validity
+from loadgen.analysis import frame, numerals, queueing, slo, streaming, validity
 from loadgen.analysis.conclusion import conclude
 from loadgen.analysis.phases import phases
 from loadgen.analysis.quantiles import CONFIDENCE, SHARES, ascending, quantile
@@ -52,7 +52,11 @@ def summarise(run: RunData) -> Json:
         "exit_code": int(conclusion.exit_code),
         "headline": conclusion.headline,
         "reasons": list(conclusion.reasons),
-        "notes": [*([queue.sentence] if queue else []), *_notes(run, table, items)],
+        "notes": [
+            *([queue.sentence] if queue else []),
+            *streaming.sentences(table),
+            *_notes(run, table, items),
+        ],
         "queueing": _queueing(queue),
         "turns": _turns(table),
         "quantiles": {"rule": "nearest-rank", "confidence": CONFIDENCE},

@@ -300,3 +300,22 @@ def test_hundreds_of_turns_on_one_socket_are_all_its_own(shared_mock_agent):
     assert [record.tag_seen for record in records] == [f"t{n}" for n in range(300)]
     assert sum(len(record.connections) for record in records) == 1
     assert {record.late_events for record in records} == {0}
+
+
+# the documented edition of the server
+
+
+@pytest.mark.parametrize("dialect", ["nat-sse", "nat-ws", "nat-poll"])
+@pytest.mark.parametrize("words", ["", "hitl=radio", "hitl=text,notification"])
+def test_what_the_documents_describe_is_understood_as_well(shared_mock_agent, dialect, words):
+    agent = shared_mock_agent("--edition", "documented")
+    options = SOON if dialect == "nat-poll" else {}
+    record = ask(agent.url, dialect, f"{FAST} {words}", options=options)
+    assert end(record) == OK, record.detail
+    assert record.answer.endswith(answer(3, "tag=t1"))
+
+
+def test_a_failure_in_the_documents_words_is_a_failure(shared_mock_agent):
+    agent = shared_mock_agent("--edition", "documented")
+    record = ask(agent.url, "nat-ws", f"{FAST} fail=mid")
+    assert end(record) == (Outcome.FAILED, Cause.AGENT_ERROR)

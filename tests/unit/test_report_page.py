@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 from synthetic import crowd, folder, manifest, row
 
-from loadgen.analysis import frame
+from loadgen.analysis import frame, numerals
 from loadgen.analysis.summary import summarise
 from loadgen.journal import RunData, read_run
 from loadgen.report import charts
+from loadgen.report import page as report
 from loadgen.report.page import render, write_report
 
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)><a href='//evil'>x</a>"
@@ -141,6 +143,50 @@ def test_markup_in_any_text_of_a_server_is_shown_and_not_obeyed() -> None:
         if facts.get("type") == "application/json":
             assert "<" not in text
             assert not re.search(r"<(?!br>|extra>|/extra>)", json.dumps(json.loads(text)))
+
+
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+
+
+class _Spaced(Page):
+    """A page on which the texts of two elements are two words."""
+
+    def handle_data(self, data: str) -> None:
+        super().handle_data(f" {data} ")
+
+
+def _numbers(value: Any) -> Iterator[str]:
+    """The numerals in which a value of the summary may stand on the page."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _NUMBER.findall(str(key))
+            yield from _numbers(item)
+    elif isinstance(value, list | tuple):
+        yield str(len(value))
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        texts = [str(value), numerals.plain(value), numerals.duration(value), numerals.fixed(value)]
+        texts += [numerals.fixed(value / 1000), numerals.seconds(value)]
+        if isinstance(value, int):
+            texts.append(numerals.count(value))
+        if 0 <= value <= 1:
+            texts += [numerals.share(value), *(numerals.share(value, at) for at in (0.95, 0.01))]
+        for text in texts:
+            yield from _NUMBER.findall(text)
+    elif isinstance(value, str):
+        yield from _NUMBER.findall(value)
+
+
+def test_every_number_that_the_page_shows_is_one_of_the_summary(ordinary: RunData) -> None:
+    """Or of the manifest, or stands in the page's own words."""
+    summary = summarise(ordinary)
+    shown = set(_NUMBER.findall(_Spaced(render(ordinary, summary)).text))
+    words = (Path(report.__file__).parent / "page.html.j2").read_text()
+    known = {*_numbers(summary), *_numbers(ordinary.manifest), *_numbers(list(ordinary.files))}
+    known |= set(_NUMBER.findall(re.sub(r"{[{%].*?[%}]}", "", words, flags=re.S)))
+    assert len(shown) > 100
+    assert shown <= known, sorted(shown - known)
 
 
 def test_the_milestone_table_shows_the_values_of_the_summary() -> None:
