@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from loadgen.clock import now_ns
-from loadgen.commands import Post
+from loadgen.commands import Errand, Post
 from loadgen.conversation import Conversation
 from loadgen.net.connection import Connection
 from loadgen.net.endpoint import Endpoint
@@ -51,13 +51,18 @@ class Poster:
         self._body = ""
 
     def post(self, post: Post) -> None:
-        """Make the request after those before it; `Conversation` hears what came of it."""
+        """Make the request after those before it; `Conversation` hears what came of it.
+
+        A reply does not wait: the answers of what was before it are nobody's then.
+        """
+        if post.errand is Errand.REPLY:
+            self.forget()
         self._queue.append(post)
         if self._post is None:
             self._next()
 
     def forget(self) -> None:
-        """The turn is over: an answer that is still to come is nobody's."""
+        """An answer that is still to come is nobody's: the turn is over, or goes on."""
         self._queue.clear()
         if self._post is not None:
             self.close()
