@@ -45,7 +45,7 @@ def completed(dialect: str, route: str | None, options: Options, wiring: Wiring)
 def _fetch(wiring: Wiring) -> dict[str, Any]:
     import httpx
 
-    url = f"{wiring.endpoint.origin}{wiring.endpoint.base_path}/openapi.json"
+    url = f"{wiring.endpoint.root}{wiring.endpoint.base_path}/openapi.json"
     try:
         with httpx.Client(verify=wiring.tls or True, timeout=_TIMEOUT_S, trust_env=False) as client:
             told = client.get(url).raise_for_status().json()

@@ -54,7 +54,7 @@ class Wiring:
     @property
     def site(self) -> Site:
         """The target as dialects need to know it."""
-        return Site(self.endpoint.origin, tuple(self.others))
+        return Site(self.endpoint.root, tuple(self.others))
 
     @property
     def tls(self) -> ssl.SSLContext | None:

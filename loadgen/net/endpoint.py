@@ -42,9 +42,14 @@ class Endpoint:
         default = 443 if self.tls else 80
         return name if self.port == default else f"{name}:{self.port}"
 
+    @property
+    def root(self) -> str:
+        """The origin in the sense of RFC 6454: ``origin`` without its path."""
+        return f"{'https' if self.tls else 'http'}://{self.host_header}"
+
     def placed(self, request: Request) -> Request:
-        """``request`` under the base path."""
-        if not self.base_path:
+        """``request`` under the base path, unless a URL of the server has put it there."""
+        if not self.base_path or request.path.startswith(f"{self.base_path}/"):
             return request
         return replace(request, path=self.base_path + request.path)
 

@@ -319,3 +319,25 @@ def test_a_failure_in_the_documents_words_is_a_failure(shared_mock_agent):
     agent = shared_mock_agent("--edition", "documented")
     record = ask(agent.url, "nat-ws", f"{FAST} fail=mid")
     assert end(record) == (Outcome.FAILED, Cause.AGENT_ERROR)
+
+
+@pytest.mark.parametrize(
+    "given", ["/executions/e1/r", "/agents/executions/e1/r", "{own}/agents/executions/e1/r"]
+)
+def test_behind_a_proxys_prefix_a_reply_carries_it_once(given):
+    paths = []
+
+    def handle(stream, server):
+        request = read_request(stream, server)
+        paths.append(request.split(b" ")[1].decode())
+        if len(paths) == 1:
+            stream.sendall(SSE + prompt(url=given.format(own=server.url)))
+            stream.recv(1)
+        else:
+            stream.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+            stream.recv(1)
+
+    quick = QUICK.model_copy(update={"silence_s": 0.3})
+    with raw_server(handle) as server:
+        ask(f"{server.url}/agents", "nat-sse", "hi", deadlines=quick)
+    assert paths[:2] == ["/agents/v1/chat/stream", "/agents/executions/e1/r"]

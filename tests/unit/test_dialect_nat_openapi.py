@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadgen.dialects.nat_openapi import workflow_input
+from loadgen.dialects.nat_openapi import needs_input, workflow_input
 
 WORKFLOWS = [
     "/v1/workflow", "/v1/workflow/stream", "/v1/workflow/full", "/generate", "/generate/stream",
@@ -93,6 +93,23 @@ def test_a_reference_with_escapes_is_followed():
 def test_a_reference_may_lead_nowhere_or_in_a_circle(reference):
     circle = {"anyOf": [{"$ref": "#/components/schemas/In"}] * 50}
     assert workflow_input(document({"$ref": reference}, In=circle), "/generate") is None
+
+
+@pytest.mark.parametrize(
+    ("dialect", "route", "options", "needed"),
+    [
+        *(("nat-sse", route, {}, True) for route in WORKFLOWS if route.count("/") > 1),
+        ("nat-poll", "/agents/v1/workflow?a=b", {}, True),
+        ("nat-poll", "/generate", {"poll_s": 1}, True),
+        ("nat-poll", "/generate", {"input": "query"}, False),
+        ("nat-poll", "/v1/chat", {}, False),
+        ("nat-sse", "/v1/chat/stream", {}, False),
+        ("nat-sse", None, {}, False),
+        ("nat-ws", "/generate", {}, False),
+    ],
+)
+def test_only_a_workflow_route_whose_input_nobody_named_needs_one(dialect, route, options, needed):
+    assert needs_input(dialect, route, options) == needed
 
 
 def test_the_longest_path_is_the_route():
