@@ -164,10 +164,10 @@ def probe(
         timeout_s=timeout,
         insecure=insecure,
         options=_options(pairs),
-        allow_origins=tuple(target_host(origin) for origin in origins),
+        allow_origins=origins,
     )
     events: list[tuple[int, str, str]] = []
-    record = probing.run(asked, lambda at, event: events.append((at, *probing.describe(event))))
+    record = probing.run(asked, lambda *told: events.append(told))
     row = record.to_row()
     if as_json:
         print(json.dumps(row))

@@ -873,9 +873,7 @@ class Conversation:
         self._commands.append(Finish(record, keep))
 
     def _redacted(self, text: str) -> str:
-        for secret in self.identity.secrets:
-            text = _without(text, secret)
-        return text
+        return redacted(text, self.identity)
 
     def _new_record(self, turn: str, at_ns: int, scheduled_ns: int) -> TurnRecord:
         self._number += 1
@@ -909,6 +907,13 @@ class Conversation:
         due = self.due_ns()
         if due is not None:
             self._commands.append(Wait(due))
+
+
+def redacted(text: str, identity: Identity) -> str:
+    """``text`` without the secrets of ``identity``."""
+    for secret in identity.secrets:
+        text = _without(text, secret)
+    return text
 
 
 def _without(text: str, secret: str) -> str:

@@ -277,6 +277,7 @@ class OpenTurn:
         record.detail = verdict.detail
         if record.reads:
             record.stamp = "user" if self._user_reads else "kernel"
+            record.user_reads = self._user_reads or None
         record.answer_chars = sum(map(len, self._parts))
         return record
 

@@ -62,8 +62,7 @@ class Target(Section):
         if self.host is not None:
             check_host(self.host)
         for origin in self.allow_origins:
-            if urlsplit(check_host(origin)).path:
-                raise ValueError(f"allow_origins takes http://NAME[:PORT], got {origin!r}")
+            _check_origin(origin)
         return self
 
 
@@ -280,6 +279,24 @@ def check_host(host: str) -> str:
     return host.rstrip("/")
 
 
+def _check_origin(origin: str) -> str:
+    try:
+        bare = not urlsplit(check_host(origin)).path
+    except ValueError:
+        bare = False
+    if not bare:
+        raise ValueError("allow_origins takes http://NAME[:PORT] and nothing behind it")
+    return origin.rstrip("/")
+
+
+def allowed_origin(origin: str) -> str:
+    """An allowed origin of the command line.  Raises ConfigError."""
+    try:
+        return _check_origin(origin)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
 def target_host(host: str) -> str:
     """`check_host` for the command line.  Raises ConfigError."""
     try:
@@ -325,7 +342,11 @@ def parse_plan(
     try:
         plan = Plan.model_validate(raw)
     except ValidationError as error:
-        mistakes = [*map(_sentence, error.errors(include_url=False)), *mistakes]
+        found = error.errors(include_url=False)
+        # A tuple whose items are bad is also too short, to pydantic.
+        within = {item["loc"][0] for item in found if len(item["loc"]) > 1}
+        found = [i for i in found if i["type"] != "too_short" or i["loc"][0] not in within]
+        mistakes = [*map(_sentence, found), *mistakes]
     if mistakes:
         raise ConfigError("\n".join(f"{source}: {mistake}" for mistake in mistakes))
     return plan

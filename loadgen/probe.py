@@ -14,19 +14,23 @@ from uuid import uuid4
 
 from loadgen import dialects
 from loadgen.clock import now_ns
-from loadgen.conversation import Conversation, Labels
+from loadgen.conversation import Conversation, Labels, redacted
 from loadgen.dialects.contract import Ask, Decoder, Dialect, Identity, Options, Reply
 from loadgen.events import Event, Prompt, PromptKind
 from loadgen.identity import IdentityPlan, resolve_identity
 from loadgen.net.discovery import completed
 from loadgen.net.driver import Driver, wiring_of
 from loadgen.persona import ConsentPlan, ReplyPlan
-from loadgen.plan import Deadlines, Reconnect, Target
+from loadgen.plan import Deadlines, Reconnect, Target, allowed_origin
 from loadgen.turn import TurnRecord
 from loadgen.wire.frame import AnyFrame, Request
 
-Watcher = Callable[[int, Event], None]
-"""Called with (monotonic ns, event) for each event as it is decoded."""
+Watcher = Callable[[int, str, str], None]
+"""Called with (monotonic ns, name, one line) for each event as it is decoded; no line holds a
+credential.
+"""
+
+_Hearer = Callable[[int, Event], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +51,21 @@ class Probe:
 
 def run(probe: Probe, watch: Watcher) -> TurnRecord:
     """Ask once and give the record.  Raises ConfigError and TargetError for unusable arguments."""
-    target = Target(verify_tls=not probe.insecure, allow_origins=probe.allow_origins)
+    origins = tuple(map(allowed_origin, probe.allow_origins))
+    target = Target(verify_tls=not probe.insecure, allow_origins=origins)
     wiring = wiring_of(target, probe.host)
     options = completed(probe.dialect, probe.route, probe.options, wiring)
     dialect = dialects.create(probe.dialect, probe.route, wiring.site, options)
     limits = Deadlines(turn_s=probe.timeout_s, first_event_s=probe.timeout_s)
+    identity = resolve_identity(probe.identity, 0, dialect.wire)
+
+    def tell(at_ns: int, event: Event) -> None:
+        name, text = describe(event)
+        watch(at_ns, name, redacted(text, identity))
+
     conversation = Conversation(
-        _Watched(dialect, watch),
-        resolve_identity(probe.identity, 0, dialect.wire),
+        _Watched(dialect, tell),
+        identity,
         limits,
         Reconnect(),
         _Prompt(probe.reply),
@@ -96,7 +107,7 @@ class _Prompt:
 class _Watched:
     """A dialect that tells its events."""
 
-    def __init__(self, dialect: Dialect, watch: Watcher) -> None:
+    def __init__(self, dialect: Dialect, watch: _Hearer) -> None:
         self._dialect = dialect
         self._watch = watch
         self.name, self.wire, self.route = dialect.name, dialect.wire, dialect.route
@@ -135,7 +146,7 @@ class _Watched:
 
 
 class _WatchedDecoder:
-    def __init__(self, decoder: Decoder, watch: Watcher) -> None:
+    def __init__(self, decoder: Decoder, watch: _Hearer) -> None:
         self._decoder = decoder
         self._watch = watch
 

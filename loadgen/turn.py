@@ -159,6 +159,8 @@ class TurnRecord:
     steps: int = 0
     events: int = 0
     reads: int = 0
+    user_reads: int | None = None
+    """Reads that the kernel did not stamp, or not credibly: the wall clock was set."""
     merged_reads: int = 0
     bytes: int = 0
     max_burst: int = 0
@@ -273,6 +275,7 @@ _PLAIN = (
     "steps",
     "events",
     "reads",
+    "user_reads",
     "merged_reads",
     "bytes",
     "max_burst",

@@ -86,7 +86,7 @@ ONLY_IN: list[tuple[str, set[str]]] = [
     ("jwt", {"loadgen.mint", "mockagent"}),
     ("cryptography", {"loadgen.mint"}),
     # Only what is not on the clock.
-    ("httpx", {"loadgen.net.discovery", "loadgen.net.visit"}),
+    ("httpx", {"loadgen.net.browser", "loadgen.net.discovery", "loadgen.net.visit"}),
 ]
 
 PRINTERS = {"loadgen.cli", "loadgen.report.terminal", "mockagent.__main__"}

@@ -97,11 +97,22 @@ def judge(slo: Mapping[str, Any], table: pd.DataFrame, items: pd.DataFrame) -> S
         "attained": tally["met"] / judged if judged else None, "low": low, "high": high,
         "measured_ms": measured,
     }  # fmt: skip
+    return SloResult(**facts, verdict=_verdict(tally, share), reason=_reason(facts))
+
+
+def _verdict(tally: Mapping[str, int], share: Fraction) -> Verdict:
+    """Turns that recovered are a view of their own, but analysts waited in them too: the target
+    must hold with them as well.  Those that were cut off before the limit may all have missed it:
+    when that would decide, nothing is decided.
+    """
+    met, judged = tally["met"], tally["met"] + tally["missed"]
+    all_met, everybody = met + tally["recovered_met"], judged + tally["recovered"]
     if not judged:
-        verdict = Verdict.INVALID
-    else:
-        verdict = Verdict.PASS if tally["met"] >= share * judged else Verdict.FAIL
-    return SloResult(**facts, verdict=verdict, reason=_reason(facts))
+        return Verdict.INVALID
+    if met < share * judged or all_met < share * everybody:
+        return Verdict.FAIL
+    unknown = all_met < share * (everybody + tally["undecided"])
+    return Verdict.INCONCLUSIVE if unknown else Verdict.PASS
 
 
 def judge_failures(budget: float, table: pd.DataFrame) -> BudgetResult:
@@ -198,6 +209,11 @@ def _reason(facts: Mapping[str, Any]) -> str:
         )
         if facts[key]
     ]
+    if facts["recovered"]:
+        beside.append(
+            f"{numerals.count(facts['recovered'])} more lost their connection and recovered, "
+            f"{numerals.count(facts['recovered_met'])} of them in time"
+        )
     return text + (f" ({', '.join(beside)})" if beside else "")
 
 

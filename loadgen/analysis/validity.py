@@ -37,6 +37,7 @@ def inspect(run: RunData, table: pd.DataFrame) -> list[Check]:
         _turns(len(asked)),
         _manifest(run),
         _generator(run, asked),
+        _faults(run),
         _workers(run),
         _journals(run),
         _outcomes(table),
@@ -82,6 +83,13 @@ def _generator(run: RunData, asked: pd.DataFrame) -> Check:
         f"turns, allowed {numerals.share(FAULT_BUDGET)}: {'; '.join(parts)}"
     )
     return Check("generator", bad <= FAULT_BUDGET * number, detail)
+
+
+def _faults(run: RunData) -> Check:
+    fault = run.manifest.get("fault")
+    if fault:
+        return Check("faults", False, f"the generator could not do what the plan says: {fault}")
+    return Check("faults", True, "the generator could do what the plan says")
 
 
 def _workers(run: RunData) -> Check:

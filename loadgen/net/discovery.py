@@ -9,6 +9,7 @@ from typing import Any
 
 from loadgen.dialects.contract import Options
 from loadgen.dialects.nat_openapi import needs_input, workflow_input
+from loadgen.net.browser import browser
 from loadgen.net.driver import Wiring
 from loadgen.plan import Plan
 
@@ -47,7 +48,7 @@ def _fetch(wiring: Wiring) -> dict[str, Any]:
 
     url = f"{wiring.endpoint.root}{wiring.endpoint.base_path}/openapi.json"
     try:
-        with httpx.Client(verify=wiring.tls or True, timeout=_TIMEOUT_S, trust_env=False) as client:
+        with browser(wiring.tls, _TIMEOUT_S) as client:
             told = client.get(url).raise_for_status().json()
     except (httpx.HTTPError, ValueError) as error:
         _log.info("%s cannot be read: %s", url, type(error).__name__)

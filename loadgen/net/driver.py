@@ -11,10 +11,11 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gevent
-from gevent import get_hub
+from gevent import get_hub, monkey
 from gevent.event import AsyncResult
 
 from loadgen.clock import NS_PER_S, now_ns, utc_text, wall_ns
@@ -298,7 +299,10 @@ class Driver:
             outcome = 0, "the URL does not say where to refuse"
         else:
             route = self.endpoint.base_path + self.conversation.dialect.route
-            outcome = visit(url, self._wiring.site, route, self._wiring.tls, _VISIT_S)
+            walk = partial(visit, url, self._wiring.site, route, self._wiring.tls, _VISIT_S)
+            # Where sockets are not patched (the probe), httpx would stop the hub.
+            patched = monkey.is_module_patched("socket")
+            outcome = walk() if patched else get_hub().threadpool.apply(walk)
         self._visitor = None
         self.conversation.visited(*outcome, now_ns())
         self.act()

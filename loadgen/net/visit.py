@@ -9,6 +9,7 @@ import ssl
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from loadgen.dialects.contract import Site
+from loadgen.net.browser import browser
 
 MAX_REDIRECTS = 10
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -24,9 +25,8 @@ def visit(
     import httpx
 
     status = 0
-    verify: ssl.SSLContext | bool = tls or True
     try:
-        with httpx.Client(verify=verify, timeout=timeout_s, trust_env=False) as client:
+        with browser(tls, timeout_s) as client:
             for _ in range(MAX_REDIRECTS):
                 place = site.locate(url, route)
                 if place is None:
@@ -58,4 +58,5 @@ def denial(url: str) -> str | None:
 def _origin(url: str) -> str:
     """Of a URL no more than this is shown: its query holds states and codes."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}" if parts.hostname else "that URL"
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}" if parts.scheme and host else "that URL"

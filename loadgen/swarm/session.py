@@ -21,7 +21,7 @@ from locust.runners import MasterRunner, WorkerRunner
 from loadgen import dialects
 from loadgen.clock import utc_text, wall_ns
 from loadgen.dialects import DIALECTS
-from loadgen.errors import ConfigError, ExitCode, GeneratorError, LoadgenError
+from loadgen.errors import ConfigError, GeneratorError, LoadgenError
 from loadgen.identity import check_identity
 from loadgen.journal import Journal, new_run_folder, read_exit_code, write_manifest
 from loadgen.net.discovery import complete
@@ -100,7 +100,7 @@ class Session:
         self._worker: WorkerSide | None = None
         self.label = "local"
         self.stopping = False
-        self._failed = False
+        self._failed = ""
         on = environment.events
         if isinstance(runner, WorkerRunner):
             self._worker = WorkerSide(environment, runner, self._take_up)
@@ -125,6 +125,14 @@ class Session:
         group = run.plan.analysts[run.deal.next()]
         seat = Seat(number, self.label, run.wiring, self._record, self._interrupted_outcome)
         return Agent(run.plan, group, run.questions, seat, f"{run.plan.seed}/{number}")
+
+    def no_seat(self, error: LoadgenError) -> None:
+        """An analyst could not sit down: the load is not what the plan asked for, so the run stops
+        and no verdict can hide it.
+        """
+        if not self._failed:
+            gevent.spawn(self._runner.quit if self._options.headless else self._runner.stop)
+        self._fail(error)
 
     def _index(self) -> int:
         """This worker's number, from 0."""
@@ -158,8 +166,8 @@ class Session:
         """We are at fault: said once, and no verdict can hide it."""
         if not self._failed:
             _log.error("%s", error)
-        self._failed = True
-        self._environment.process_exit_code = int(ExitCode.INTERNAL)
+        self._failed = self._failed or str(error)
+        self._environment.process_exit_code = int(error.exit_code)
 
     # the run
 
@@ -177,8 +185,13 @@ class Session:
         elif options.mock_args:
             raise ConfigError("--mock-args is for the bundled mock agent: leave --host away")
         for group in plan.analysts:
-            dialect = dialects.create(group.dialect, group.route, options=group.options)
-            check_identity(group.identity, dialect.wire, options.num_users)
+            try:
+                dialect = dialects.create(group.dialect, group.route, options=group.options)
+                check_identity(group.identity, dialect.wire, options.num_users)
+            except ConfigError as error:
+                where = f"{Path(options.plan).name}: group {group.name!r}: "
+                lines = (where + line for line in str(error).splitlines())
+                raise ConfigError("\n".join(lines)) from None
         self._questions(plan)
         wiring = wiring_of(plan.target, environment.host)
         if options.headless or options.autostart:
@@ -205,7 +218,7 @@ class Session:
             gevent.spawn(self._runner.stop)
             return
         self._concluded.clear()
-        self.stopping = self._failed = False
+        self.stopping, self._failed = False, ""
         if self._master is not None:
             self._master.announce()
         _log.info("run folder: %s", self._run.folder)
@@ -290,6 +303,8 @@ class Session:
         run.journal.close()
         manifest |= {"workers": workers, "lost_workers": lost, "ended_at": utc_text(wall_ns())}
         manifest["load"]["users"] = self._runner.target_user_count or run.seats
+        if self._failed:
+            manifest["fault"] = self._failed
         write_manifest(run.folder, manifest)
         code = _report(run.folder)
         if not self._failed:

@@ -7,6 +7,7 @@ from typing import Any
 from locust import User
 from locust.exception import StopUser
 
+from loadgen.errors import LoadgenError
 from loadgen.swarm.agent import Agent
 from loadgen.swarm.session import session_of
 from loadgen.turn import TurnRecord
@@ -27,12 +28,18 @@ class AgentUser(User):
     agent: Agent
 
     def on_start(self) -> None:
-        """Take a seat in the run."""
-        self.agent = session_of(self.environment).seat_agent()
+        """Take a seat in the run; an analyst that finds none is the run's fault and leaves."""
+        session = session_of(self.environment)
+        try:
+            self.agent = session.seat_agent()
+        except LoadgenError as error:
+            session.no_seat(error)
+            raise StopUser from None
 
     def on_stop(self) -> None:
         """Leave: say goodbye to the server."""
-        self.agent.close()
+        if hasattr(self, "agent"):
+            self.agent.close()
 
     def wait_time(self) -> float:
         """Think time before the next question, in seconds."""

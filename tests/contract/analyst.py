@@ -130,6 +130,11 @@ def end(record: TurnRecord) -> tuple[Outcome, Cause | None]:
     return record.outcome, record.cause
 
 
+def by_kernel(record: TurnRecord) -> bool:
+    """Whether the kernel stamped what arrived; a wall clock that is set meanwhile costs a read."""
+    return 2 * (record.user_reads or 0) < record.reads
+
+
 def clocks(record: TurnRecord) -> dict[str, float]:
     """The clocks of a turn by name, in ms."""
     return {clock.value: ms for clock, ms in metrics.turn_clocks(record.to_row()).items()}

@@ -11,6 +11,9 @@ from raw_server import SSE, prompt, raw_server, read_request
 from loadgen import metrics
 from loadgen.dialects.contract import Identity, Shape
 from loadgen.persona import ConsentPlan
+from loadgen.plan import identity_plan
+from loadgen.probe import Probe
+from loadgen.probe import run as run_probe
 from loadgen.turn import Cause, Outcome
 
 OK = (Outcome.COMPLETED, None)
@@ -341,3 +344,34 @@ def test_behind_a_proxys_prefix_a_reply_carries_it_once(given):
     with raw_server(handle) as server:
         ask(f"{server.url}/agents", "nat-sse", "hi", deadlines=quick)
     assert paths[:2] == ["/agents/v1/chat/stream", "/agents/executions/e1/r"]
+
+
+def test_a_login_writes_no_url_into_a_log(mock_agent, caplog):
+    caplog.set_level("INFO")
+    habits = Habits(consents=ConsentPlan("follow", 0))
+    record = ask(
+        mock_agent().url, "nat-sse", f"{FAST} oauth=1", identity=login("eve"), habits=habits
+    )
+    assert end(record) == OK, record.detail
+    assert "state=" not in caplog.text
+    assert "code=" not in caplog.text
+
+
+def test_the_probe_shows_no_credential_that_a_server_echoes(monkeypatch):
+    monkeypatch.setenv("PROBE_TOKEN", "s3cr3t-token-of-mine")
+
+    def handle(stream, server):
+        request = read_request(stream, server)
+        line = next(h for h in request.split(b"\r\n") if h.lower().startswith(b"authorization"))
+        stream.sendall(b"HTTP/1.1 401 No\r\ncontent-length: %d\r\n\r\n%s" % (len(line), line))
+        stream.recv(1)
+
+    told = []
+    with raw_server(handle) as server:
+        asked = Probe(
+            server.url, "hi", "nat-sse", identity=identity_plan("bearer", "PROBE_TOKEN", None)
+        )
+        record = run_probe(asked, lambda *event: told.append(event))
+    assert record.outcome is Outcome.REFUSED
+    assert "[redacted]" in str(told)
+    assert "s3cr3t" not in str(told) + str(record.to_row())

@@ -10,7 +10,7 @@ from dataclasses import replace
 import gevent
 import pytest
 import trustme
-from analyst import QUICK, Analyst, descriptors, end, watchers
+from analyst import QUICK, Analyst, by_kernel, descriptors, end, watchers
 from raw_server import LAST_CHUNK, SSE, Peer, chunk, delta, raw_server, read_request
 
 from loadgen.clock import now_ns
@@ -80,7 +80,7 @@ def test_a_trusted_server_answers_with_kernel_stamps_on_a_connection_that_is_kep
         analyst.close()
     assert [end(record) for record in records] == [OK] * 2
     assert [record.answer for record in records] == ["one two"] * 2
-    assert [record.stamp for record in records] == ["kernel"] * 2
+    assert all(map(by_kernel, records))
     assert [len(record.connections) for record in records] == [1, 0]
     at = records[0].timeline.at
     assert at[Milestone.LAST_ANSWER] - at[Milestone.FIRST_ANSWER] >= 45_000_000
@@ -113,7 +113,7 @@ def test_stamps_survive_a_hub_that_lags(server_side, ca_file):
         record = analyst.ask("q")
         analyst.close()
     assert end(record) == OK
-    assert record.stamp == "kernel"
+    assert by_kernel(record)
     assert record.timeline.at[Milestone.FIRST_ANSWER] <= wrote[0]
 
 

@@ -133,3 +133,23 @@ def test_wilson_intervals_have_the_known_values(
     part: int, whole: int, low: float, high: float
 ) -> None:
     assert wilson(part, whole) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_turns_that_were_cut_off_decide_nothing_only_as_long_as_they_could_not():
+    """A target that hangs for good must not pass for what it answered before."""
+    answered = [row(f"t{number}") for number in range(60)]
+    hung = {"outcome": "cut_off", "ended_ms": 9000.0, "first_progress_ms": None,
+            "first_answer_ms": None, "last_answer_ms": None}  # fmt: skip
+    for number, verdict in ((3, Verdict.PASS), (15, Verdict.INCONCLUSIVE)):
+        rows = [*answered, *(row(f"c{number}", **hung) for number in range(number))]
+        assert judged(rows, "ttc", 20).verdict is verdict
+
+
+def test_recovered_turns_that_kept_their_analysts_waiting_fail_the_target():
+    plain = [row(f"t{number}") for number in range(12)]
+    losses = [{"lost_ms": 2000.0, "during": "turn", "recovered_ms": 25_000.0}]
+    slow = {"recovered": True, "losses": losses, "last_answer_ms": 29_000.0, "ended_ms": 30_000.0}
+    recovered = [row(f"r{number}", **slow) for number in range(10)]
+    result = judged([*plain, *recovered], "ttc", 20)
+    assert result.verdict is Verdict.FAIL
+    assert "(10 more lost their connection and recovered, 0 of them in time)" in result.reason

@@ -59,7 +59,8 @@ def test_report_makes_the_summary_and_the_page_again(
 @pytest.mark.parametrize(
     ("rows", "facts", "code", "verdict"),
     [
-        (ROWS, {}, 0, "PASS"),
+        ([r for r in ROWS if r["outcome"] != "cut_off"], {}, 0, "PASS"),
+        (ROWS, {}, 6, "INCONCLUSIVE"),
         ([row(str(n), ended_ms=20_400.0) for n in range(100)], {}, 3, "FAIL"),
         (ROWS, {"lost_workers": ["w1"]}, 5, "INVALID"),
         (ROWS, {"plan": {"name": "x"}}, 6, "INCONCLUSIVE"),
