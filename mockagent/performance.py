@@ -235,7 +235,10 @@ class Performance:
             truth.answered_ns = now_ns()
             return value
         finally:
-            self._stage.asked()
+            task = asyncio.current_task()
+            if task is None or not task.cancelling():
+                # Else NAT's run waits on out of sight, and its prompt still takes a reply.
+                self._stage.asked()
             self._due = now_ns()
 
     async def _wait(self, answer: asyncio.Future[str], timeout_s: int | None) -> str:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
 from counterparts import Server
 from dialogue import Analyst, Habits, Row, later
 
-from loadgen.dialects.contract import Identity
+from loadgen.dialects.contract import Identity, Shape
 from loadgen.identity import IdentityPlan
 
-SSE, WS = "nat-sse", "nat-ws"
+SSE, WS, POLL = "nat-sse", "nat-ws", "nat-poll"
 BASE = "steps=1 step_ms=30 tokens=4 token_ms=10"
 W = "w0 w1 w2 w3 "
 ODD = (
@@ -39,7 +39,8 @@ class Case:
     ``think_s`` lies between the turns.  ``loses`` says when the network takes the connection:
     ``between`` the turns, or so many seconds into the first one.  ``stranger``: at the first prompt
     the analyst turns into somebody else.  ``race`` names facts that depend on who is faster, the
-    server's tasks or the network, and are not compared.
+    server's tasks or the network, and are not compared.  ``route`` and ``options`` are the
+    dialect's, ``kind`` the server's (`conftest.KINDS`).
     """
 
     name: str
@@ -53,6 +54,9 @@ class Case:
     stranger: bool = False
     keep_alive_s: float = 4.0
     race: Sequence[str] = field(default=())
+    route: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = ""
 
     def play(self, server: Server, dialect: str) -> list[Row]:
         """The rows of the dialogue."""
@@ -65,6 +69,8 @@ class Case:
             identity=IdentityPlan.model_validate(credential),
             habits=self.habits,
             keep_alive_s=self.keep_alive_s,
+            route=self.route,
+            options=self.options,
         ) as analyst:
             if self.stranger:
                 stranger = {"method": "api_key", "token": uuid4().hex}
@@ -364,6 +370,307 @@ RESUMES = (
     ),
 )
 
+STREAMED: Mapping[str, Mapping[str, Any]] = {
+    "/chat/stream": {},
+    "/v1/chat/completions": {},
+    "/v1/workflow/stream": {},
+    "/generate/stream": {},
+    "/v1/workflow/full": {},
+    "/generate/full": {},
+}
+SINGLE = ("/v1/chat", "/v1/workflow", "/v1/chat/completions", "/chat", "/generate")
+MUTE = "No human prompt callback was registered"
+CANNOT_ASK = failed("workflow_error", MUTE)
+ASKED = completed(f"[hitl radio:sms] {W}", prompts=[("radio", True)], replies=[(204, None)])
+
+ROUTES = (
+    *(
+        Case(f"{what} on {route}", words, [turn], on=(SSE,), route=route, race=("steps",))
+        for route in STREAMED
+        for what, words, turn in (
+            ("plain", "", completed(W, progress="tool")),
+            ("silent", "step_kind=none", completed(W, progress=None)),
+            ("a model", "llm=1 steps=0", completed(W, progress="llm")),
+            ("a trace id", "trace=1", PLAIN),
+            ("odd characters", "odd=1", completed(W + ODD)),
+            ("an early failure", "fail=start", broken("at start")),
+            ("a failure", "fail=mid", broken("at mid") | {"answer": "w0 w1 "}),
+            (
+                "a prompt",
+                f"hitl=radio {CALM}",
+                ASKED if route.startswith("/v1/workflow") else CANNOT_ASK,
+            ),
+        )
+    ),
+    *(
+        Case(
+            f"steps {wanted!r} of {route}", "", [completed(W, progress=progress, steps=steps)],
+            on=(SSE,), route=route, options={"filter_steps": wanted},
+        )
+        for route in ("/v1/workflow/full", "/generate/full")
+        for wanted, progress, steps in (
+            ("none", None, 0), ("TOOL_START,TOOL_END", "tool", 2), ("TOOL_END", "tool", 1),
+            ("LLM_END", None, 0), ("WORKFLOW_START", None, 0),
+        )
+    ),
+    Case(
+        "a conversation as a workflow's input", "", [PLAIN, second(PLAIN)],
+        on=(SSE,), route="/v1/workflow/stream", options={"input": "messages"},
+    ),
+    *(
+        Case(
+            f"{what} on extended completions", words, [turn],
+            on=(SSE,), route="/v1/chat/completions", options={"extensions": True}, kind="full",
+        )
+        for what, words, turn in (
+            ("plain", "", PLAIN),
+            ("a prompt", f"hitl=radio {CALM}", ASKED),
+            ("a failure", "fail=mid", broken("at mid")),
+        )
+    ),
+    Case(
+        "extended completions that nobody spoke of", "",
+        [ended("incomplete", "stream_cut", says=("options.extensions",))],
+        on=(SSE,), route="/v1/chat/completions", kind="full",
+    ),
+    *(
+        Case(f"{what} as {schema}", words, [turn], on=(WS,), options={"schema_type": schema})
+        for schema in ("chat", "generate", "generate_stream")
+        for what, words, turn in (
+            ("plain", "", completed(W, progress="tool")),
+            ("a failure", "step_kind=none fail=mid", broken("at mid")),
+            ("a prompt", f"hitl=radio {CALM}", completed(f"[hitl radio:sms] {W}")),
+        )
+    ),
+)  # fmt: skip
+
+POLLING = (
+    *(
+        Case(f"{what} on {route}", words, turns, on=(POLL,), route=route)
+        for route in SINGLE
+        for what, words, turns in (
+            ("plain", "", [completed(W, polled=False, progress=None, chunks=1, steps=0)]),
+            ("two", "", [PLAIN, second(PLAIN)]),
+            ("a failure", "fail=mid", [failed("scripted failure at mid", answer="", status=422)]),
+            ("odd characters", "odd=1", [completed(W + ODD)]),
+            ("a notification", "hitl=notification", [
+                completed(f"[hitl notification:Notification acknowledgement.] {W}", polled=False)
+                if route in ("/v1/chat", "/v1/workflow") else CANNOT_ASK
+            ]),
+        )
+    ),
+    *(
+        Case(f"a prompt on {route}", "hitl=text", [CANNOT_ASK], on=(POLL,), route=route)
+        for route in SINGLE[2:]
+    ),
+    *(
+        Case(f"{what} on {route}", words, [turn], on=(POLL,), route=route, habits=habits)
+        for route in SINGLE[:2]
+        for what, words, turn, habits in (
+            *(
+                (f"a {kind} prompt", f"hitl={kind} {CALM}",
+                 completed(f"[hitl {kind}:{value}] {W}", polled=True, prompts=[(kind, True)],
+                           replies=[(204, None)]), Habits())
+                for kind, value in (
+                    ("text", "2024"), ("binary_choice", "cancel"),
+                    *((kind, "sms") for kind in CHOICES),
+                )
+            ),
+            ("two prompts", f"hitl=text,radio {CALM}",
+             completed(f"[hitl text:2024 radio:sms] {W}", polled=True),
+             Habits()),
+            ("a prompt in mid answer", f"hitl=text hitl_at=mid {CALM}",
+             completed("w0 w1 [hitl text:2024] w2 w3 "), Habits()),
+            ("a failure behind a prompt", f"hitl=text fail=end {CALM}", failed("at end"), Habits()),
+            ("nobody replies", "hitl=text hitl_timeout=1", failed("timed out", polled=True),
+             Habits(reply_s=None)),
+            ("a run that goes on", "hitl=text hitl_timeout=1 hitl_catch=1",
+             completed(f"[hitl text:TIMEOUT] {W}", prompts=[("text", False)]),
+             Habits(reply_s=None)),
+        )
+    ),
+    Case(
+        "extended completions", f"hitl=radio {CALM}", [ASKED | {"polled": True}],
+        on=(POLL,), route="/v1/chat/completions", kind="full",
+    ),
+)  # fmt: skip
+
+OVER_HTTP = (SSE, POLL)
+POLICIES = (
+    Case(
+        "a reply twice", f"hitl=text {CALM}",
+        [completed(f"[hitl text:2024] {W}", replies=[(204, 404)])],
+        on=OVER_HTTP, habits=Habits(twice=True),
+    ),
+    Case(
+        "a malformed reply", "hitl=radio hitl_timeout=1 hitl_catch=1",
+        [completed(f"[hitl radio:TIMEOUT] {W}", replies=[(422, None)])],
+        on=OVER_HTTP, habits=Habits(shape=Shape.MALFORMED),
+    ),
+    Case(
+        "a malformed reply that fails the run", "hitl=radio hitl_timeout=1",
+        [ended("failed", "agent_error", replies=[(422, None)])],
+        on=OVER_HTTP, habits=Habits(shape=Shape.MALFORMED),
+    ),
+    Case(
+        "a malformed reply on a socket", "hitl=radio hitl_timeout=1 hitl_catch=1",
+        [completed(f"[hitl radio:TIMEOUT] {W}")],
+        on=(WS,), habits=Habits(shape=Shape.MALFORMED),
+    ),
+    Case(
+        "a text for a choice", f"hitl=radio {CALM}",
+        [completed(f"[hitl radio:sms] {W}", replies=[(204, None)])],
+        on=OVER_HTTP, habits=Habits(shape=Shape.OTHER_TYPE),
+    ),
+    Case(
+        "a choice for a text", f"hitl=text {CALM}",
+        [completed(f"[hitl text:2024] {W}", replies=[(204, None)])],
+        on=OVER_HTTP, habits=Habits(shape=Shape.OTHER_TYPE),
+    ),
+    Case(
+        "a value that was not offered", f"hitl=checkbox {CALM}",
+        [completed(f"[hitl checkbox:pigeon] {W}", replies=[(204, None)])],
+        on=OVER_HTTP, habits=Habits(value="pigeon"),
+    ),
+    Case(
+        "no reply", "hitl=text hitl_timeout=1",
+        [ended("failed", "agent_error", says=("timed out",), prompts=[("text", False)])],
+        on=(SSE, WS, POLL), habits=Habits(reply_s=None),
+    ),
+    Case(
+        "a late reply", "hitl=text hitl_timeout=1 hitl_catch=1 think_ms=4000",
+        [completed(f"[hitl text:TIMEOUT] {W}", replies=[(400, None)])],
+        on=OVER_HTTP, habits=Habits(reply_s=7.5, insists=True),
+    ),
+    Case(
+        "a late reply to a run that has failed", "hitl=text hitl_timeout=1",
+        [ended("failed", "agent_error", says=("timed out",), replies=[(400, None)])],
+        on=OVER_HTTP, habits=Habits(reply_s=7.5, insists=True),
+    ),
+    Case(
+        "a reply twice kills the socket, and what was said meanwhile is lost",
+        "hitl=text",
+        [ended("incomplete", "lost_resume", losses=[("turn", 1006)], resumed=1)],
+        on=(WS,), habits=Habits(twice=True), race=("answer", "chunks", "milestones", "detail"),
+    ),
+    Case(
+        "a stream cut behind a prompt", "hitl=text hitl_at=start step_kind=none step_ms=2500",
+        [ended("incomplete", "stream_cut", state="running", replies=[(204, None)])],
+        on=(SSE,), loses=1.2,
+    ),
+    Case(
+        "another question before the answer", "step_kind=none step_ms=2000",
+        [ended("abandoned", "patience"), second(PLAIN)],
+        on=(SSE, WS, POLL), habits=Habits(interrupt_s=0.6),
+    ),
+    Case(
+        "another question at a prompt", f"hitl=text {CALM}",
+        [ended("abandoned", "patience"), second(completed(f"[hitl text:2024] {W}"))],
+        on=(SSE, WS, POLL), habits=Habits(interrupt_s=0.5, reply_s=0.7),
+    ),
+)  # fmt: skip
+
+EVERYWHERE = (SSE, WS, POLL)
+OK = completed(f"[oauth ok] {W}")
+CONSENTED = [("oauth_consent", True)]
+CONSENTS = (
+    Case(
+        "given", CALM, [OK | {"prompts": CONSENTED}, second(OK) | {"prompts": []}],
+        on=EVERYWHERE, kind="full",
+    ),
+    Case(
+        "refused", CALM, [ended("failed", "agent_error", prompts=CONSENTED)],
+        on=EVERYWHERE, kind="full", habits=Habits(consent="deny"),
+    ),
+    Case(
+        "which these analysts do not give", CALM, [ended("failed", "auth_rejected")],
+        on=EVERYWHERE, kind="full", habits=Habits(consent="fail"),
+    ),
+    Case(
+        "that nobody gives in time", CALM, [ended("abandoned", "patience")],
+        on=(SSE, WS), kind="full", habits=Habits(consent="skip", interrupt_s=1.5),
+    ),
+    Case(
+        "of nobody", CALM, [failed("No resolved user identity")],
+        on=EVERYWHERE, kind="full", credential={"method": "none"},
+    ),
+    *(
+        Case(
+            f"on {route}", CALM, [OK | {"prompts": CONSENTED}],
+            on=(dialect,), kind="full", route=route, options=options,
+        )
+        for dialect, route, options in (
+            (SSE, "/v1/workflow/stream", {}),
+            (SSE, "/v1/workflow/full", {}),
+            (SSE, "/v1/chat/completions", {"extensions": True}),
+            (POLL, "/v1/workflow", {}),
+        )
+    ),
+    Case(
+        "for a page of its own", CALM, [OK | {"prompts": CONSENTED}],
+        on=(WS,), kind="full", options={"oauth_mode": "popup"},
+    ),
+)  # fmt: skip
+CONSENTS = tuple(replace(case, words=f"oauth=1 {case.words}") for case in CONSENTS)
+
+REFUSED = ended("refused", "auth_rejected")
+PROXY = {"method": "header", "header": "X-User-ID", "template": "ann"}
+NOBODY = {"method": "none"}
+POLICED = (
+    *(
+        Case(
+            f"{credential['method']} where only API keys count", "", [turn],
+            on=(WS,), kind="strict", credential=credential, race=("milestones",),
+        )
+        for credential, turn in (
+            (API_KEY, PLAIN | {"logins": 1}),
+            ({"method": "bearer", "template": "key"}, PLAIN),
+            ({"method": "api_key_header", "template": "key"}, PLAIN),
+            (NOBODY, PLAIN),
+            (JWT, REFUSED),
+            (BASIC, REFUSED),
+            ({"method": "session", "template": "ann"}, REFUSED),
+            ({"method": "session_query", "template": "ann"}, REFUSED),
+            (BASIC | {"method": "basic_header"}, REFUSED),
+        )
+    ),
+    *(
+        Case(
+            f"{credential['method']} behind a proxy", "", [turn],
+            on=on, kind="header", credential=credential,
+        )
+        for credential, on, turn in (
+            (PROXY, EVERYWHERE, PLAIN),
+            (NOBODY, (WS,), REFUSED),
+            (NOBODY, OVER_HTTP, ended("failed", "agent_error")),
+            (API_KEY, (WS,), REFUSED),
+        )
+    ),
+    *(
+        Case(
+            f"{credential['method']} with a workflow of one's own", "", [turn],
+            on=EVERYWHERE, kind="peruser", credential=credential,
+        )
+        for credential, turn in (
+            (API_KEY, PLAIN),
+            # A name of its own: a user's workflow of 1.9.0 keeps the conversation id that it saw
+            # first for all requests of that user that name none.
+            ({"method": "session", "template": "user-of-the-dialogues"}, PLAIN),
+            (NOBODY, failed("user_id is required")),
+        )
+    ),
+    Case(
+        "session_query", "", [PLAIN],
+        on=EVERYWHERE, credential={"method": "session_query", "template": "ann"},
+    ),
+    Case("basic_header", "", [PLAIN], on=EVERYWHERE, credential=BASIC | {"method": "basic_header"}),
+    Case(
+        "a header that is no JWT, on a socket", "",
+        [ended("incomplete", "connect_failed")],
+        on=(WS,), credential={"method": "bearer", "template": "a.b.c"},
+    ),
+)  # fmt: skip
+
 CHAPTERS = {
     "answers": ANSWERS,
     "failures": FAILURES,
@@ -371,6 +678,11 @@ CHAPTERS = {
     "connections": CONNECTIONS,
     "identities": IDENTITIES,
     "resumes": RESUMES,
+    "routes": ROUTES,
+    "polling": POLLING,
+    "policies": POLICIES,
+    "consents": CONSENTS,
+    "policed": POLICED,
 }
 CASES = {f"{chapter}: {case.name}": case for chapter, cases in CHAPTERS.items() for case in cases}
 ENTRIES = [(name, dialect) for name, case in CASES.items() for dialect in case.on]

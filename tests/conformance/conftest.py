@@ -19,6 +19,16 @@ from nat.serve import InstallError
 _HERE = Path(__file__).parent
 _TIMEOUT_S = 600
 
+KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "": ("wide", ()),
+    "8": ("stock", ("--slots", "8")),
+    "full": ("full", ("--interactive-completions",)),
+    "strict": ("strict", ("--accepted-credentials", "api_key")),
+    "header": ("header", ("--identity-header", "X-User-ID")),
+    "peruser": ("peruser", ("--per-user", "--slots", "8")),
+}
+"""Servers by kind: the real one's configuration, and the mock's switches that mean the same."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -45,28 +55,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Server]]:
-    """Gives the server of a name: ``real`` and ``mock`` run any number of turns at once,
-    ``real-8`` and ``mock-8`` eight.  Each starts when it is first asked for.
+    """Gives the server of a name: ``real`` or ``mock``, and with a kind of `KINDS` behind it,
+    ``real-8`` or ``mock-full``, another than the usual one, which runs any number of turns at once.
+    Each starts when it is first asked for.
     """
     folder = tmp_path_factory.mktemp("servers")
-    makers = {
-        "real": lambda: counterparts.real(folder),
-        "mock": lambda: counterparts.mock(folder),
-        "real-8": lambda: counterparts.real(folder, "stock"),
-        "mock-8": lambda: counterparts.mock(folder, slots=8),
-    }
     with contextlib.ExitStack() as stack:
         started: dict[str, Server] = {}
 
         def server(name: str) -> Server:
             if name not in started:
                 try:
-                    started[name] = stack.enter_context(makers[name]())
+                    started[name] = stack.enter_context(_server(name, folder))
                 except InstallError as error:
                     pytest.exit(f"conformance: {error}", returncode=1)
             return started[name]
 
         yield server
+
+
+def _server(name: str, folder: Path) -> contextlib.AbstractContextManager[Server]:
+    side, _, kind = name.partition("-")
+    config, switches = KINDS[kind]
+    if side == "real":
+        return counterparts.real(folder, config)
+    return counterparts.mock(folder, *switches)
 
 
 @pytest.fixture(params=["real", "mock"])

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -17,18 +17,23 @@ from nat import serve
 
 from loadgen.clock import NS_PER_S, now_ns
 
+_PROVIDER = Path(serve.__file__).with_name("provider.py")
 _READY_S = 60
 _TERM_S = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running agent; ``origin`` is ``http://127.0.0.1:PORT``."""
+    """A running agent; ``origin`` is ``http://127.0.0.1:PORT``.
+
+    ``elsewhere``: other origins that it sends its users to.
+    """
 
     name: str
     origin: str
     pid: int
     log: Path
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def websocket(self) -> str:
@@ -39,18 +44,34 @@ class Server:
 def real(folder: Path, config: str = "wide") -> contextlib.AbstractContextManager[Server]:
     """The NeMo Agent Toolkit with the scripted workflow; ``config`` names a file of ``nat/``.
 
-    Raises `serve.InstallError` when it cannot be installed.
+    ``full`` comes with the OAuth provider that it needs.  Raises `serve.InstallError` when the
+    toolkit cannot be installed.
     """
-    nat, port = serve.install(), _free_port()
-    environ = os.environ | {"PYTHONWARNINGS": "ignore"}
-    return _running("real", port, serve.command(nat, port, config), folder, environ)
+    return _real_with_provider(folder) if config == "full" else _real(folder, config, "")
 
 
-def mock(folder: Path, slots: int = 0) -> contextlib.AbstractContextManager[Server]:
+def mock(folder: Path, *switches: str) -> contextlib.AbstractContextManager[Server]:
     """Our mock agent."""
     port = _free_port()
-    command = [sys.executable, "-m", "mockagent", "--port", str(port), "--slots", str(slots)]
+    command = [sys.executable, "-m", "mockagent", "--port", str(port), *switches]
     return _running("mock", port, command, folder, os.environ)
+
+
+@contextlib.contextmanager
+def _real_with_provider(folder: Path) -> Iterator[Server]:
+    port = _free_port()
+    command = [sys.executable, str(_PROVIDER), "--port", str(port)]
+    with (
+        _running("provider", port, command, folder, os.environ) as provider,
+        _real(folder, "full", provider.origin) as server,
+    ):
+        yield replace(server, elsewhere=(provider.origin,))
+
+
+def _real(folder: Path, config: str, provider: str) -> contextlib.AbstractContextManager[Server]:
+    nat, port = serve.install(), _free_port()
+    environ = serve.environ(port, provider)
+    return _running("real", port, serve.command(nat, port, config), folder, environ)
 
 
 @contextlib.contextmanager

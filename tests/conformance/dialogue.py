@@ -4,10 +4,10 @@ that a test chooses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Self
+from typing import Any, Literal, Self
 from uuid import uuid4
 
 import gevent
@@ -15,12 +15,12 @@ from counterparts import Server
 
 from loadgen import dialects
 from loadgen.conversation import Conversation, Labels
-from loadgen.dialects.contract import Identity, Site
+from loadgen.dialects.contract import Identity, Shape, Site
 from loadgen.events import Prompt
 from loadgen.identity import IdentityPlan, resolve_identity
 from loadgen.net.driver import Driver, Wiring
 from loadgen.net.endpoint import resolve
-from loadgen.persona import ReplyPlan
+from loadgen.persona import ConsentPlan, ReplyPlan
 from loadgen.plan import Deadlines, Reconnect, seconds_ns
 from loadgen.turn import Milestone, TurnRecord
 
@@ -32,22 +32,31 @@ RECONNECT = Reconnect(policy="fixed", base_s=0.1, attempts=3)
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """Replies after ``reply_s`` with ``value`` (None: 2024, or the second of the options).
+    """Replies after ``reply_s`` (None: never) with ``value`` (None: 2024, or the second of the
+    options), written in ``shape``, ``twice``, and if it ``insists`` even when the turn is over.
 
     The first ``drops`` deliveries of a prompt meet a lost connection instead, ``drop_after_s``
     after they came.  Closing at once can lose a run of the real toolkit, so that is not zero.
+    ``consent`` is what is done about a login elsewhere; the first question is given up for the next
+    one after ``interrupt_s``.
     """
 
-    reply_s: float = 0.05
+    reply_s: float | None = 0.05
     value: str | None = None
     drops: int = 0
     drop_after_s: float = 0.6
+    shape: Shape = Shape.RIGHT
+    twice: bool = False
+    insists: bool = False
+    consent: Literal["follow", "deny", "skip", "fail"] = "follow"
+    interrupt_s: float | None = None
 
     def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
         """What is done at ``prompt``."""
         value = self.value or (prompt.options[1].value if prompt.options else "2024")
         drop = seconds_ns(self.drop_after_s) if deliveries <= self.drops else None
-        return ReplyPlan(seconds_ns(self.reply_s), value, drop)
+        delay = None if self.reply_s is None else seconds_ns(self.reply_s)
+        return ReplyPlan(delay, value, drop, self.shape, self.insists, self.twice)
 
 
 class Analyst:
@@ -61,10 +70,13 @@ class Analyst:
         identity: IdentityPlan | None = None,
         habits: Habits | None = None,
         keep_alive_s: float = 4.0,
+        route: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._habits = habits or Habits()
         self._surprise: Callable[[], None] | None = None
-        language = dialects.create(dialect, None, Site(server.origin))
+        site = Site(server.origin, server.elsewhere)
+        language = dialects.create(dialect, route, site, options)
         self.conversation = Conversation(
             language,
             resolve_identity(identity or IdentityPlan(), 0, language.wire),
@@ -76,7 +88,8 @@ class Analyst:
             uuid4().hex,
             keep_answers=True,
         )
-        wiring = Wiring(resolve(server.origin, None), keep_alive_s)
+        others = {origin: resolve(origin, None) for origin in server.elsewhere}
+        wiring = Wiring(resolve(server.origin, None), keep_alive_s, others=others)
         self._driver = Driver(wiring, self.conversation, lambda record: None)
         self._turns = 0
 
@@ -113,8 +126,17 @@ class Analyst:
         """Asked by the conversation: for ever."""
         return None
 
+    def interrupt_ns(self) -> int | None:
+        """Asked by the conversation, as all below: only the first turn is interrupted."""
+        after_s = self._habits.interrupt_s if self._turns == 1 else None
+        return None if after_s is None else seconds_ns(after_s)
+
+    def consent(self) -> ConsentPlan:
+        """What is done about a login elsewhere, at once."""
+        return ConsentPlan(self._habits.consent, seconds_ns(0.05))
+
     def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
-        """Asked by the conversation."""
+        """What is done at a prompt."""
         if self._surprise is not None:
             self._surprise()
         return self._habits.reply(prompt, deliveries)
@@ -142,7 +164,10 @@ def facts(row: Row) -> dict[str, Any]:
         "notices": row.get("notices", {}),
         "late_events": row.get("late_events", 0),
         "prompts": [(prompt["kind"], prompt["replied"]) for prompt in prompts],
+        "replies": [(p.get("reply_status"), p.get("again_status")) for p in prompts],
         "execution": "execution" in row,
+        "state": row.get("execution_state"),
+        "polled": bool(row.get("polls")),
         "connections": len(connections),
         "resumed": sum("resumes" in connection for connection in connections),
         "logins": sum("authenticated_ms" in connection for connection in connections),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
-import gevent
 import pytest
 from casebook import CASES, ENTRIES
 from counterparts import Server
-from dialogue import facts
+from dialogue import Row, facts
+from gevent.pool import Pool
 
 from loadgen.metrics import impossible
+
+_AT_ONCE = 20
+STRAYS = {"steps", "notices", "late_events", "progress", "milestones"}
+"""What the closing step of somebody else's abandoned run, which the real server may put into any
+stream, can change: a dialogue that differs in no other way is played once more.
+"""
 
 Played = Callable[[str, str, str], list[dict[str, Any]]]
 BY_ENTRY = pytest.mark.parametrize(("name", "dialect"), ENTRIES, ids=lambda text: text)
@@ -22,17 +28,22 @@ def played(running: Callable[[str], Server]) -> Played:
     """Gives the rows of a case on a server over a dialect.
 
     The first to ask lets all cases of that server and dialect be played, each by an analyst of its
-    own, at the same time: that is quick, and answers that crossed would show.
+    own, many at the same time: that is quick, and answers that crossed would show.
     """
     playing: dict[tuple[str, str, str], Any] = {}
+    pool = Pool(_AT_ONCE)
 
     def rows(server: str, dialect: str, name: str) -> list[dict[str, Any]]:
         if (server, dialect, name) not in playing:
-            place = running(server)
-            for other, spoken in ENTRIES:
-                if spoken == dialect:
-                    play = gevent.spawn(CASES[other].play, place, dialect)
-                    playing[server, dialect, other] = play
+            others = [other for other, spoken in ENTRIES if spoken == dialect]
+            places = {
+                kind: running(f"{server}-{kind}" if kind else server)
+                for kind in {CASES[other].kind for other in others}
+            }
+            for other in others:
+                case = CASES[other]
+                play = pool.apply_async(case.play, (places[case.kind], dialect))
+                playing[server, dialect, other] = play
         found: list[dict[str, Any]] = playing[server, dialect, name].get()
         return found
 
@@ -55,17 +66,29 @@ def test_every_turn_is_judged_as_its_question_asks(
 
 @BY_ENTRY
 def test_the_mock_leaves_the_record_that_the_real_server_leaves(
-    played: Played, name: str, dialect: str
+    played: Played, running: Callable[[str], Server], name: str, dialect: str
 ) -> None:
-    race = CASES[name].race
-    real, mock = (
-        [
-            {key: value for key, value in facts(row).items() if key not in race}
-            for row in played(server, dialect, name)
-        ]
-        for server in ("real", "mock")
-    )
-    assert mock == real
+    case = CASES[name]
+    race = {*case.race}
+    if not any("replies" in turn for turn in case.turns):
+        race.add("replies")  # whether the acknowledgement or the end of the turn comes first
+    told = _differences(*(played(side, dialect, name) for side in ("real", "mock")), race)
+    if told and told.keys() <= STRAYS:
+        places = (
+            running(f"{side}-{case.kind}" if case.kind else side) for side in ("real", "mock")
+        )
+        told = _differences(*(case.play(place, dialect) for place in places), race)
+    assert told == {}
+
+
+def _differences(real: list[Row], mock: list[Row], race: Collection[str]) -> dict[str, Any]:
+    """The facts that differ, and how."""
+    return {
+        key: (ours[key], theirs[key])
+        for ours, theirs in zip(map(facts, real), map(facts, mock), strict=True)
+        for key in ours
+        if key not in race and ours[key] != theirs[key]
+    }
 
 
 @pytest.mark.parametrize(("dialect", "status"), [("nat-sse", 204), ("nat-ws", None)])

@@ -7,8 +7,6 @@ the same questions, so that its times are of the same minute on the same machine
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,14 +17,14 @@ from typing import Any
 import bareclient
 import pytest
 from counterparts import Server
+from locustrun import Locust
 
 from loadgen.errors import ExitCode
-from loadgen.journal import RunData, find_run, read_run
+from loadgen.journal import RunData
 from loadgen.metrics import Clock, impossible, turn_clocks
 from loadgen.plan import load_plan
 
 _HERE = Path(__file__).parent
-_ROOT = _HERE.parents[1]
 GOOD, BAD = _HERE / "nat_analysts.toml", _HERE / "nat_failures.toml"
 RUN_TIME_S = 20
 REFERENCE_TURNS = 8
@@ -81,35 +79,19 @@ def scenario(
 ) -> Scenario:
     server = running(request.param)
     results = tmp_path_factory.mktemp("results")
-    plans = ((GOOD, 20), (BAD, 6))
-    locusts = [_locust(plan, users, server, results) for plan, users in plans]
+    locusts = [
+        Locust(plan, server, results, users=users, rate=20, seconds=RUN_TIME_S)
+        for plan, users in ((GOOD, 20), (BAD, 6))
+    ]
     reference: dict[str, list[dict[str, float]]] = {"nat-sse": [], "nat-ws": []}
     asking = threading.Thread(target=_ask_for_reference, args=(server, reference))
     asking.start()
     try:
-        outputs = [locust.communicate(timeout=RUN_TIME_S + 120)[0] for locust in locusts]
+        good, bad = (locust.result() for locust in locusts)
     finally:
-        for locust in locusts:
-            locust.kill()
         asking.join()
-    good, bad = (read_run(find_run(results, _folder(results, plan))) for plan, _ in plans)
-    codes = (locusts[0].returncode, locusts[1].returncode)
-    return Scenario(good, bad, codes, "\n".join(outputs), reference)
-
-
-def _locust(plan: Path, users: int, server: Server, results: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "locust", "-f", "scenarios/analysts.py", "--headless"]
-    command += ["--plan", str(plan), "--host", server.origin, "--results", str(results)]
-    command += ["-u", str(users), "-r", "20", "-t", f"{RUN_TIME_S}s", "--only-summary"]
-    return subprocess.Popen(
-        command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-
-
-def _folder(results: Path, plan: Path) -> str:
-    """The only run of ``plan``."""
-    (folder,) = results.glob(f"*Z-{load_plan(plan).name}")
-    return folder.name
+    codes = (good.exit_code, bad.exit_code)
+    return Scenario(good.data, bad.data, codes, f"{good.output}\n{bad.output}", reference)
 
 
 def _ask_for_reference(server: Server, found: dict[str, list[dict[str, float]]]) -> None:

@@ -1,7 +1,7 @@
 """Install the real NeMo Agent Toolkit once, and serve the scripted workflow with it on loopback.
 
     python tests/conformance/nat/serve.py --install
-    python tests/conformance/nat/serve.py --port 8000 [--config wide|stock]
+    python tests/conformance/nat/serve.py --port 8000 [--config wide]
 
 Standard library only.  The environment lies in ``$XDG_CACHE_HOME/loadgen-conformance/nat`` (without
 that variable in ``~/.cache``) and is used again until this folder's files or `RELEASE` change;
@@ -23,6 +23,7 @@ from pathlib import Path
 
 RELEASE = "1.9.0"
 _HERE = Path(__file__).parent
+CONFIGS = tuple(sorted(path.stem for path in _HERE.glob("*.yml")))
 _PLUGIN = _HERE / "plugin"
 # 1.9.0 imports SQLAlchemy at start and does not require it.
 _REQUIREMENTS = (f"nvidia-nat-core=={RELEASE}", "sqlalchemy[asyncio]~=2.0", "aiosqlite")
@@ -66,6 +67,15 @@ def command(nat: Path, port: int, config: str) -> list[str]:
     return [str(nat), "serve", "--config_file", str(_HERE / f"{config}.yml"), *place]
 
 
+def environ(port: int, provider: str) -> dict[str, str]:
+    """The environment of a server on ``port`` that sends its users to the OAuth ``provider``."""
+    place = {
+        "CONFORMANCE_ORIGIN": f"http://127.0.0.1:{port}",
+        "CONFORMANCE_PROVIDER": provider,
+    }
+    return os.environ | place | {"PYTHONWARNINGS": "ignore"}
+
+
 def _fingerprint() -> str:
     digest = hashlib.sha256(f"{sys.version_info[:2]} {_REQUIREMENTS} {_BUILD}".encode())
     for path in sorted(_PLUGIN.rglob("*")):
@@ -93,7 +103,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--install", action="store_true", help="only install")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--config", choices=("wide", "stock"), default="wide")
+    parser.add_argument("--config", choices=CONFIGS, default="wide")
+    parser.add_argument(
+        "--provider", default="http://127.0.0.1:8899", help="where provider.py listens (full)"
+    )
     options = parser.parse_args()
     try:
         nat = install()
@@ -101,7 +114,8 @@ def main() -> None:
         sys.exit(f"serve.py: {error}")
     if not options.install:
         os.chdir(environment())  # the toolkit drops a .tmp where it runs
-        os.execv(nat, command(nat, options.port, options.config))
+        place = environ(options.port, options.provider)
+        os.execve(nat, command(nat, options.port, options.config), place)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,8 @@ class Script:
     """More silence after half the chunks."""
     block_ms: float = 0
     """Block the event loop in each step, as a careless tool does."""
+    oauth: int = 0
+    """1: needs a token of the caller's from the configured provider, before the steps."""
     trace: int = 0
     """1: the run has an observability trace id."""
     odd: int = 0

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from nat.builder.builder import Builder
 from nat.builder.context import Context, ContextState
 from nat.builder.function_info import FunctionInfo
-from nat.cli.register_workflow import register_function
+from nat.cli.register_workflow import register_function, register_per_user_function
 from nat.data_models.api_server import ChatRequestOrMessage, ChatResponseChunk
-from nat.data_models.component_ref import FunctionRef
+from nat.data_models.component_ref import AuthenticationRef, FunctionRef
 from nat.data_models.function import FunctionBaseConfig
 from nat.data_models.intermediate_step import IntermediateStepPayload, StreamEventData
 from nat.data_models.intermediate_step import IntermediateStepType as StepType
@@ -47,9 +47,14 @@ class RetrieverConfig(FunctionBaseConfig, name="scripted_retriever"):
 
 
 class AnalystConfig(FunctionBaseConfig, name="scripted_analyst"):
-    """A workflow that does what the question says."""
+    """A workflow that does what the question says; ``oauth=1`` needs the ``auth_provider``."""
 
     retriever: FunctionRef
+    auth_provider: AuthenticationRef | None = None
+
+
+class OwnAnalystConfig(AnalystConfig, name="scripted_analyst_per_user"):
+    """The same, one instance for each user."""
 
 
 @register_function(config_type=RetrieverConfig)
@@ -65,21 +70,43 @@ async def scripted_retriever(config: RetrieverConfig, builder: Builder):
 
 @register_function(config_type=AnalystConfig)
 async def scripted_analyst(config: AnalystConfig, builder: Builder):
+    yield await _analyst(config, builder)
+
+
+@register_per_user_function(
+    config_type=OwnAnalystConfig,
+    input_type=ChatRequestOrMessage,
+    single_output_type=str,
+    streaming_output_type=ChatResponseChunk,
+)
+async def scripted_analyst_per_user(config: OwnAnalystConfig, builder: Builder):
+    yield await _analyst(config, builder)
+
+
+async def _analyst(config: AnalystConfig, builder: Builder) -> FunctionInfo:
     retriever = await builder.get_function(config.retriever)
 
+    async def log_in() -> None:
+        if config.auth_provider is None:
+            raise ScriptedFailure("no auth_provider in the configuration")
+        provider = await builder.get_auth_provider(config.auth_provider)
+        await provider.authenticate()
+
     async def whole(request: ChatRequestOrMessage) -> str:
-        return "".join([part async for part in _turn(_question(request), retriever)])
+        return "".join([part async for part in _turn(_question(request), retriever, log_in)])
 
     async def streamed(request: ChatRequestOrMessage) -> AsyncGenerator[ChatResponseChunk]:
-        async for part in _turn(_question(request), retriever):
+        async for part in _turn(_question(request), retriever, log_in):
             yield ChatResponseChunk.create_streaming_chunk(part)
 
-    yield FunctionInfo.create(
+    return FunctionInfo.create(
         single_fn=whole, stream_fn=streamed, description="Does what the question says."
     )
 
 
-async def _turn(question: str, retriever: Any) -> AsyncGenerator[str]:
+async def _turn(
+    question: str, retriever: Any, log_in: Callable[[], Awaitable[None]]
+) -> AsyncGenerator[str]:
     """The answer to ``question``, piece by piece."""
     script = Script.of(question)
     if script.trace:
@@ -87,6 +114,9 @@ async def _turn(question: str, retriever: Any) -> AsyncGenerator[str]:
     _fail(script, "start")
     async for said in _ask(script, "start"):
         yield said
+    if script.oauth:
+        await log_in()
+        yield "[oauth ok] "
     for number in range(script.steps):
         await _step(number, script, retriever)
         _fail(script, "steps")

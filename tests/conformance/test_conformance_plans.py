@@ -1,0 +1,125 @@
+"""The scenarios of the repository by Locust, as they are, against the real server; and what the
+report says of the toolkit as released, which lets eight turns run and the others wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counterparts import Server
+from locustrun import ROOT, Locust, LocustRun
+
+from loadgen.errors import ExitCode
+from loadgen.metrics import impossible
+from loadgen.plan import load_plan
+
+_HERE = Path(__file__).parent
+
+SCENARIOS: Mapping[str, tuple[str, int]] = {
+    "nat_workflow": ("real", 10),
+    "nat_polling": ("real", 10),
+    "nat_identity": ("real", 13),
+    "nat_oauth": ("real-full", 10),
+}
+"""Which server each one needs, and how many analysts, so that every group has some."""
+
+SECONDS = 10
+
+
+@pytest.fixture(scope="module")
+def runs(
+    running: Callable[[str], Server], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, LocustRun]:
+    """All scenarios, side by side."""
+    results = tmp_path_factory.mktemp("results")
+    begun = {}
+    for name, (kind, users) in SCENARIOS.items():
+        server = running(kind)
+        plan = _plan(ROOT / "scenarios" / f"{name}.toml", server, results)
+        begun[name] = Locust(plan, server, results, users=users, rate=10, seconds=SECONDS)
+    return {name: locust.result() for name, locust in begun.items()}
+
+
+def _plan(plan: Path, server: Server, folder: Path) -> Path:
+    """The plan itself or, where the server sends its users elsewhere, a copy that allows it."""
+    if not server.elsewhere:
+        return plan
+    text = plan.read_text()
+    allowed = text.replace("allow_origins = []", f'allow_origins = ["{server.elsewhere[0]}"]')
+    assert allowed != text
+    questions = folder / "questions"
+    questions.mkdir(exist_ok=True)
+    for file in (plan.parent / "questions").iterdir():
+        (questions / file.name).write_text(file.read_text())
+    copy = folder / plan.name
+    copy.write_text(allowed)
+    return copy
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_passes_against_the_real_server(runs: dict[str, LocustRun], name: str) -> None:
+    run = runs[name]
+    bad = [row for row in run.data.rows if row["outcome"] != "completed"]
+    assert bad == [], run.output
+    assert run.exit_code == ExitCode.PASS, run.output
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_answer_of_a_scenario_is_whole_and_the_turns_own(
+    runs: dict[str, LocustRun], name: str
+) -> None:
+    rows = runs[name].data.rows
+    groups = {group.name for group in load_plan(ROOT / "scenarios" / f"{name}.toml").analysts}
+    assert {row["analyst_group"] for row in rows} == groups
+    for row in rows:
+        assert row["tag"] == row["tag_seen"] is not None, row
+        assert impossible(row) is None, row
+
+
+def test_every_polling_analyst_was_asked_something(runs: dict[str, LocustRun]) -> None:
+    rows = runs["nat_polling"].data.rows
+    asked = [row for row in rows if row.get("prompts")]
+    assert asked
+    assert all(row["polls"] and row["execution"] for row in asked)
+
+
+def test_only_first_turns_were_sent_to_log_in_elsewhere(runs: dict[str, LocustRun]) -> None:
+    asked: dict[str, list[list[str]]] = {}
+    for row in sorted(runs["nat_oauth"].data.rows, key=lambda row: row["started_mono_ns"]):
+        kinds = [prompt["kind"] for prompt in row.get("prompts", ())]
+        asked.setdefault(row["user"], []).append(kinds)
+    for turns in asked.values():
+        assert turns[0] == ["oauth_consent"]
+        assert not any(turns[1:])
+
+
+@pytest.fixture(scope="module")
+def stock(running: Callable[[str], Server], tmp_path_factory: pytest.TempPathFactory) -> LocustRun:
+    """Forty analysts against the toolkit as released."""
+    plan, results = _HERE / "nat_stock.toml", tmp_path_factory.mktemp("stock")
+    return Locust(plan, running("real-8"), results, users=40, rate=20, seconds=25).result()
+
+
+def test_forty_analysts_are_too_many_for_the_toolkit_as_released(stock: LocustRun) -> None:
+    missed = [target["clock"] for target in stock.summary["slo"] if not _met(target)]
+    assert (stock.summary["verdict"], stock.exit_code) == ("FAIL", ExitCode.SLO_MISSED), (
+        stock.output
+    )
+    assert missed == ["ttfv"]
+    assert {row["outcome"] for row in stock.data.rows} == {"completed"}
+
+
+def test_the_report_says_that_eight_turns_ran_and_the_others_queued(stock: LocustRun) -> None:
+    queue = stock.summary["queueing"]
+    assert 7 <= queue["running"] <= 9
+    assert queue["in_flight"] > 16
+    assert queue["headers_p50_ms"] < queue["wait_p50_ms"] / 10
+    (sentence,) = [note for note in stock.summary["notes"] if "queued" in note]
+    assert sentence.startswith("turns queued inside the service: response headers came within")
+
+
+def _met(target: dict[str, Any]) -> bool:
+    return target["verdict"] == "PASS"
