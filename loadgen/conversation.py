@@ -501,6 +501,7 @@ class Conversation:
         turn.reply_plan = plan = self._habits.reply(event, deliveries)
         if plan.delay_ns is None and plan.drop_after_ns is None:
             turn.note("prompt_ignored")
+            turn.ignores = True
             self._go_on(turn, at_ns)
         else:
             self._enter(Phase.HUMAN, at_ns)
@@ -512,6 +513,7 @@ class Conversation:
             self._finish(turn, at_ns, Outcome.FAILED, Cause.AUTH_REJECTED, words)
         elif plan.do == "skip":
             turn.note("consent_skipped")
+            turn.ignores = True
             self._go_on(turn, at_ns)
         else:
             turn.reply_plan = ReplyPlan(plan.delay_ns, plan.do)

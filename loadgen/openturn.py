@@ -44,7 +44,8 @@ class OpenTurn:
     turn.  ``failure``: the first failure heard of, which decides the outcome when the terminal
     frame comes.  ``reply_failure``: a reply was not taken, which explains a turn that does not
     complete, but does not spoil one that does.  ``replying``: the prompt whose reply was written
-    last, until the next is begun; ``again``: the request that says it twice.  ``poll_key``: where a
+    last, until the next is begun; ``again``: the request that says it twice;
+    ``ignores``: the prompt will get none, so that no deadline waits for it.  ``poll_key``: where a
     turn that goes on out of sight is asked after, every ``poll_ns``, next at ``poll_at_ns`` (0: an
     answer is awaited).  ``verdict``: how the turn ended, when only a last request keeps it open.
     """
@@ -60,6 +61,7 @@ class OpenTurn:
         "asked_ns",
         "connection",
         "failure",
+        "ignores",
         "insisted",
         "interrupt_ns",
         "last_event_ns",
@@ -92,6 +94,7 @@ class OpenTurn:
         self.paused_total_ns = 0
         self.interrupt_ns: int | None = None
         self.insisted = False
+        self.ignores = False
         self.again: Request | None = None
         self.poll_key = ""
         self.poll_ns = self.poll_at_ns = self.poll_failures = 0
@@ -229,6 +232,7 @@ class OpenTurn:
         again = self.prompt is not None
         self._deliveries = self._deliveries + 1 if again else 1
         self.prompt = prompt
+        self.ignores = False
         self.pause = PromptRecord(prompt.kind.value, at_ns)
         self.record.prompts.append(self.pause)
         if prompt.execution:
@@ -255,7 +259,7 @@ class OpenTurn:
     def paused_until_ns(self, at_ns: int) -> int:
         """How long the analyst has held the turn up, counting to ``at_ns`` if it still does."""
         pause = self.pause
-        if pause is None or pause.resumed_ns is not None:
+        if pause is None or pause.resumed_ns is not None or self.ignores:
             return self.paused_total_ns
         return self.paused_total_ns + at_ns - pause.paused_ns
 

@@ -298,3 +298,18 @@ def test_greetings_are_said_once_on_each_socket_after_the_login():
     talk.open(210)
     talk.heard()
     assert talk.login(220) == "send hello"
+
+
+@pytest.mark.parametrize("demand", [TEXT, CONSENT], ids=["prompt", "consent"])
+def test_a_demand_that_is_ignored_does_not_stop_the_turns_clock_while_it_is_polled(demand):
+    habits = Habits(manner={"delay_ns": None}, consents=ConsentPlan("skip", 0))
+    talk = Talk(HTTP, habits=habits, deadlines=PATIENT.model_copy(update={"turn_s": 3}))
+    talk.dialect.states += [(PENDING,)] * 20
+    talk.ask_at_hand(0)
+    talk.hear(100, PENDING, demand)
+    for at in range(600, 3000, 510):
+        talk.until(at)
+        talk.posted(at + 5, 200)
+    talk.until(4000)
+    assert talk.end == (Outcome.TIMED_OUT, Cause.STALLED)
+    assert talk.row["ended_ms"] == 3000

@@ -502,12 +502,18 @@ def test_the_first_step_may_have_any_name_and_its_echo_is_told_by_its_id():
     ) == "started function*2 (echo)"  # fmt: skip
 
 
+def test_the_closing_step_of_a_function_that_never_began_is_another_runs():
+    assert tell(
+        step("Function Start: <workflow>"), step("Function Complete: other", "s9", "s8"),
+        step("Function Complete: <workflow>", "s7"), step("Function Complete: <workflow>"),
+    ) == "started (stale)*2 (echo)"  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "progress"),
     [
         ("Tool: web: search", Progress("tool", "web: search")),
         ("Function Start: f", Progress("function", "f")),
-        ("Function Complete: f", Progress("function", "f")),
         ("meta/llama-3.1-70b", Progress("llm", "meta/llama-3.1-70b")),
         ("CUSTOM_START", Progress("step", "CUSTOM_START")),
         ("Query rephrasal", Progress("step", "Query rephrasal")),
