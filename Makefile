@@ -9,8 +9,9 @@ RATE ?= 30
 DURATION ?= 60s
 PLAN ?= scenarios/analysts.toml
 MOCK_ARGS ?=
+TESTS_AT_ONCE ?= 3
 
-.PHONY: help demo test bench bench-quick conformance lint types clean
+.PHONY: help demo test browser ab bench bench-quick conformance lint types clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -23,16 +24,25 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## 180 analysts against the bundled mock agent: verdict and report (USERS= RATE= DURATION= MOCK_ARGS=)
-	$(BIN)/locust -f scenarios/analysts.py --plan $(PLAN) --headless --only-summary \
+	$(BIN)/locust -f scenarios/analysts.py --plan $(PLAN) --headless \
 		-u $(USERS) -r $(RATE) -t $(DURATION) --mock-args '$(MOCK_ARGS)'
 
-test: $(STAMP)  ## The test suite
-	$(BIN)/python -m pytest
+test: $(STAMP)  ## The test suite, three tests at a time (TESTS_AT_ONCE=)
+	$(BIN)/python -m pytest -n $(TESTS_AT_ONCE) --dist worksteal
+
+browser: $(STAMP)  ## A Chromium for tests/browser where there is none: Debian's, or Playwright's own
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && apt-get update -q && apt-get install -q -y chromium; } \
+		|| $(BIN)/playwright install chromium \
+		|| echo 'no Chromium can be installed here: the tests in tests/browser will be skipped'
 
 lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+ab: $(STAMP)  ## The gate gates itself: two equal mocks, then one that is 25 % slower
+	BIN=$(BIN) .ci/ab/run
 
 bench: $(STAMP)  ## Accuracy, cost and memory of the generator, beside other clients (some minutes, a quiet machine)
 	$(BIN)/python -m tests.bench

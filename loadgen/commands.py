@@ -19,6 +19,8 @@ class Send:
 class Errand(Enum):
     """What a request beside the turn's is for."""
 
+    PREPARE = "prepare"
+    """What a connection needs before it can be opened: a token, a session."""
     REPLY = "reply"
     AGAIN = "reply again"
     """The same reply once more."""
@@ -26,6 +28,8 @@ class Errand(Enum):
     """Where does a turn stand that goes on out of sight?"""
     RECONCILE = "reconcile"
     """What does the server say of a run whose stream broke off?"""
+    FAREWELL = "farewell"
+    """The conversation is over; nobody waits for the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +60,50 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Read nothing from the turn's connection for ``for_ns``."""
+
+    for_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
-    """Drop the connection at once, as a network loss would look, if it still stands."""
+    """Drop the connection at once, if it still stands: as a network loss would look, or
+    ``orderly``, with its goodbye.
+    """
+
+    orderly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
     """Drop the connection if there is one and open another.
 
-    ``upgrade`` is its opening request on a socket.  The first connection of a conversation is a
-    reconnect from nothing.
+    ``upgrade`` is its opening request on a socket; ``orderly``: the old one gets its goodbye.  The
+    first connection of a conversation is a reconnect from nothing.
     """
 
     upgrade: Request | None
+    orderly: bool = False
+
+
+class Parting(Enum):
+    """What becomes of a turn's connection."""
+
+    KEEP = "keep"
+    """It is in a known state and may carry another turn."""
+    CLOSE = "close"
+    """It is closed in order: with a goodbye, where the protocol has one."""
+    BREAK = "break"
+    """It is dropped, as a network loss would look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The turn is over.  ``keep``: the connection is in a known state and may carry another."""
+    """The turn is over."""
 
     record: TurnRecord
-    keep: bool
+    parting: Parting
 
 
-Command = Send | Post | Visit | Wait | Drop | Reconnect | Finish
+Command = Send | Post | Visit | Wait | Hold | Drop | Reconnect | Finish

@@ -6,6 +6,7 @@
     +-- ConfigError      the plan, the command line or the environment is wrong      exit 2
     +-- TargetError      the target cannot be used at all                            exit 2
     +-- GeneratorError   we are at fault                                             exit 1
+    |   +-- DiskFull     no room for the rows of a run: it ends, and proves nothing  exit 5
     +-- RunError         a run folder cannot be read or holds no evidence            exit 2
 
 A bad *turn* is data (an outcome and a cause), never an exception.  A message says what, where and
@@ -50,6 +51,12 @@ class TargetError(LoadgenError):
 
 class GeneratorError(LoadgenError):
     """The generator itself is at fault."""
+
+
+class DiskFull(GeneratorError):
+    """The disk has less room than we keep in reserve for what is under way."""
+
+    exit_code = ExitCode.INVALID
 
 
 class RunError(LoadgenError):

@@ -6,8 +6,10 @@ server.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from loadgen.turn import Cause, Outcome
 
@@ -21,6 +23,8 @@ class PromptKind(StrEnum):
     CHECKBOX = "checkbox"
     DROPDOWN = "dropdown"
     NOTIFICATION = "notification"
+    FEEDBACK = "feedback"
+    """Wants a JSON value that satisfies the prompt's schema."""
     OAUTH_CONSENT = "oauth_consent"
     """Not a question: the analyst must log in elsewhere; the prompt's key is the URL to open."""
 
@@ -44,11 +48,27 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """A step's cost in the server's own words: which ``module`` ran, for how long, and the tokens
+    of its models, as the server counts them.
+    """
+
+    module: str
+    seconds: float = 0.0
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """Work the agent shows: a step, a tool call, reasoning.  ``kind`` is low-cardinality."""
+    """Work the agent shows: a step, a tool call, reasoning.  ``kind`` is low-cardinality.
+
+    ``work``: what the server says that it cost, where it does.
+    """
 
     kind: str
     name: str = ""
+    work: Work | None = None
 
 
 @dataclass(slots=True)
@@ -63,7 +83,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """The agent asks the analyst.  ``key`` is what the dialect needs to address the reply;
-    ``timeout_ns`` may be None.
+    ``timeout_ns`` may be None; ``schema`` is the JSON schema of the reply.
     """
 
     kind: PromptKind
@@ -72,6 +92,36 @@ class Prompt:
     options: tuple[Option, ...] = ()
     timeout_ns: int | None = None
     execution: str | None = None
+    schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """The protocol wants ``message`` said at once; no human is involved."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The server did not take a message of ours; the turn goes on."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """What the whole answer was found to be.
+
+    ``chunks_match``: the chunks before it say the same; None when there were none, or when they
+    were those of several agents at a time.  ``unresolved`` of the ``citations`` name a source that
+    was never shown.
+    """
+
+    chunks_match: bool | None = None
+    citations: int = 0
+    unresolved: int = 0
+    visualizations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +192,9 @@ Event = (
     | Progress
     | Answer
     | Prompt
+    | Say
+    | Rejected
+    | Reviewed
     | Pending
     | Login
     | Completed

@@ -11,10 +11,14 @@ api_key, jwt      ``Authorization: Bearer``                    ``auth_message``
 basic             ``Authorization: Basic``                     ``auth_message``
 basic_header      ``Authorization: Basic``                     the same, at the handshake
 api_key_header    ``X-API-Key``                                the same, at the handshake
+service_account   ``X-NUCLIA-SERVICEACCOUNT: Bearer``          the same, at the handshake
+nua_key           ``X-NUCLIA-NUAKEY: Bearer``                  the same, at the handshake
 header            the header named ``header``                  the same, at the handshake
 ================  ===========================================  =====================================
 
-No message shows a credential.  Source: protocols/nat.md, section 5.
+Progress's dialects carry all of these on requests only: on the one for the token of a socket, whose
+handshake then has none.  No message shows a credential.  Sources: protocols/nat.md, section 5;
+protocols/arag.md, section 1.
 """
 
 from __future__ import annotations
@@ -46,12 +50,15 @@ Method = Literal[
     "jwt",
     "basic",
     "basic_header",
+    "service_account",
+    "nua_key",
     "header",
 ]
 
 _SOURCES = ("template", "env", "file", "csv", "mint")
 _BASIC = ("basic", "basic_header")
 _COLUMN = "token"
+_BEARERS = {"service_account": "x-nuclia-serviceaccount", "nua_key": "x-nuclia-nuakey"}
 
 _PASSWORD = re.compile(r"[^\x00-\x1f\x7f]+")
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
@@ -194,7 +201,7 @@ def _headers(plan: IdentityPlan, token: str) -> dict[str, str]:
         return {"cookie": f"nat-session={token}"}
     if plan.method == "api_key_header":
         return {"x-api-key": token}
-    return {"authorization": f"Bearer {token}"}
+    return {_BEARERS.get(plan.method, "authorization"): f"Bearer {token}"}
 
 
 def _basic(plan: IdentityPlan, user: str, password: str, wire: Wire) -> Identity:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self, overload
 
 import orjson
 
@@ -20,26 +22,92 @@ from loadgen.errors import GeneratorError, RunError
 
 MANIFEST = "manifest.json"
 SUMMARY = "summary.json"
+
+_TOLD_ROWS = 5_000
+"""How many rows are read between two words about it."""
 JOURNALS = "turns-*.jsonl"
+HEALTH = "health-*.jsonl"
+TARGET = "target-*.jsonl"
+
+_BUFFER = 1 << 20
+_TURN_KEYS = frozenset({"turn", "outcome"})
+_TARGET_KEYS = frozenset({"wall_ns"})
+_HEALTH_KEYS = frozenset({"process", "n", "wall_ns", "mono_ns"})
 
 
-@dataclass(frozen=True, slots=True)
+class Rows(Sequence[dict[str, Any]]):
+    """Rows of journals, each decoded anew whenever it is asked for: a million rows as dicts would
+    take more memory than a CI machine has.  Go through them once, and in their order.
+    """
+
+    def __init__(self, paths: Sequence[Path] = ()) -> None:
+        self._paths = paths
+        self._files, self._begins, self._lengths = array("H"), array("Q"), array("L")
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        with self._paths[self._files[index]].open("rb") as journal:
+            return self._read(journal, index)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self.pick(range(len(self)))
+
+    def pick(self, places: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """The rows at ``places``, quickest where those ascend."""
+        for number, here in groupby(places, key=self._files.__getitem__):
+            with self._paths[number].open("rb", buffering=_BUFFER) as journal:
+                for place in here:
+                    yield self._read(journal, place)
+
+    def add(self, file: int, begin: int, length: int) -> None:
+        """Take up the row that lies at ``begin`` in the journal of that number."""
+        self._files.append(file)
+        self._begins.append(begin)
+        self._lengths.append(length)
+
+    def _read(self, journal: BinaryIO, index: int) -> dict[str, Any]:
+        journal.seek(self._begins[index])
+        row: dict[str, Any] = orjson.loads(journal.read(self._lengths[index]))
+        return row
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class RunData:
     """A run as it lies on disk.
 
     ``torn_lines`` could not be decoded (a crash leaves at most one a file); ``duplicates`` were
     dropped because their turn was already there; ``conflicts`` are duplicates that said something
-    else.  ``manifest_error`` tells why ``manifest`` is empty.
+    else.  ``manifest_error`` tells why ``manifest`` is empty.  ``health`` has the rows of each
+    process in their order, nothing of runs that kept none; its torn lines are not counted.
+    ``target`` has what a mock of ours said of itself.
     """
 
     folder: Path
     manifest: dict[str, Any]
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: Sequence[dict[str, Any]] = ()
     torn_lines: int = 0
     duplicates: int = 0
     conflicts: int = 0
     files: tuple[str, ...] = ()
     manifest_error: str = ""
+    health: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    target: list[dict[str, Any]] = field(default_factory=list)
+
+    def rows_at(self, places: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """The rows at ``places`` of ``rows``, quickest where those ascend."""
+        if isinstance(self.rows, Rows):
+            return self.rows.pick(places)
+        return map(self.rows.__getitem__, places)
 
 
 class Journal:
@@ -53,12 +121,12 @@ class Journal:
         self._descriptor = descriptor
 
     @classmethod
-    def open(cls, folder: Path, process: str) -> Self:
-        """Open or take up again ``turns-<process>.jsonl``.
+    def open(cls, folder: Path, process: str, kind: str = "turns") -> Self:
+        """Open or take up again ``<kind>-<process>.jsonl``.
 
         :raises GeneratorError: the file cannot be opened.
         """
-        path = folder / f"turns-{process}.jsonl"
+        path = folder / f"{kind}-{process}.jsonl"
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             size = os.fstat(descriptor).st_size
@@ -82,8 +150,8 @@ class Journal:
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError as error:
             self.failure = (
-                f"{self.path}: cannot write turn {row.get('turn')}: {error.strerror}; "
-                "free some space and run again, later turns of this process are not recorded"
+                f"{self.path}: cannot write {_name(row)}: {error.strerror}; "
+                "free some space and run again, later rows of this process are not recorded"
             )
             raise GeneratorError(self.failure) from error
 
@@ -92,6 +160,10 @@ class Journal:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"turn {row['turn']}" if "turn" in row else "a row"
 
 
 def new_run_folder(results: Path, name: str, now_text: str) -> Path:
@@ -156,8 +228,13 @@ def find_run(results: Path, run: str) -> Path:
     raise RunError(f"{run}: not a run folder (no {MANIFEST} and no {JOURNALS} in it)")
 
 
-def read_run(folder: Path) -> RunData:
-    """Read everything that a run left behind.
+def read_run(
+    folder: Path,
+    told: Callable[[float], None] = lambda share: None,
+    taken: Callable[[dict[str, Any]], None] = lambda row: None,
+) -> RunData:
+    """Read everything that a run left behind; ``told`` is called with the share that is read,
+    ``taken`` with each row, in the order of `RunData.rows`.
 
     A manifest that cannot be read is reported in the result, since the turns may still be worth a
     look.
@@ -167,29 +244,58 @@ def read_run(folder: Path) -> RunData:
     if not _is_run(folder):
         raise RunError(f"{folder}: not a run folder (no {MANIFEST} and no {JOURNALS} in it)")
     manifest, manifest_error = _read_manifest(folder / MANIFEST)
-    turns: dict[str, dict[str, Any]] = {}
+    places: dict[str, int] = {}
+    seen = array("q")
     torn = duplicates = conflicts = 0
     files = sorted(folder.glob(JOURNALS))
-    for path in files:
-        for line in _lines(path):
+    size, read = sum(path.stat().st_size for path in files), 0
+    rows = Rows(files)
+    for number, path in enumerate(files):
+        end = 0
+        for count, line in enumerate(_lines(path)):
+            begin, end = end, end + len(line)
+            read += len(line)
+            if count % _TOLD_ROWS == 0:
+                told(read / size)
             row = _decode(line)
             if row is None:
-                torn += 1
-            elif row["turn"] in turns:
-                duplicates += 1
-                conflicts += turns[row["turn"]] != row
+                torn += line != b"\n"
+            elif (place := places.setdefault(row["turn"], len(rows))) == len(rows):
+                rows.add(number, begin, len(line))
+                seen.append(hash(line))
+                taken(row)
             else:
-                turns[row["turn"]] = row
+                # A master keeps a copy of every row of its workers, mostly to the letter.
+                duplicates += 1
+                conflicts += hash(line) != seen[place] and rows[place] != row
     return RunData(
         folder=folder,
         manifest=manifest,
-        rows=list(turns.values()),
+        rows=rows,
         torn_lines=torn,
         duplicates=duplicates,
         conflicts=conflicts,
         files=tuple(path.name for path in files),
         manifest_error=manifest_error,
+        health=_read_health(folder),
+        target=[
+            row
+            for path in sorted(folder.glob(TARGET))
+            for line in _lines(path)
+            if (row := _decode(line, _TARGET_KEYS)) is not None
+        ],
     )
+
+
+def _read_health(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The union of all health journals: a master keeps copies of its workers' rows."""
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for path in sorted(folder.glob(HEALTH)):
+        for line in _lines(path):
+            row = _decode(line, _HEALTH_KEYS)
+            if row is not None:
+                found.setdefault(str(row["process"]), {}).setdefault(int(row["n"]), row)
+    return {name: [rows[n] for n in sorted(rows)] for name, rows in sorted(found.items())}
 
 
 def _is_run(folder: Path) -> bool:
@@ -208,20 +314,20 @@ def _read_manifest(path: Path) -> tuple[dict[str, Any], str]:
     return manifest, ""
 
 
-def _lines(path: Path) -> list[bytes]:
+def _lines(path: Path) -> Iterator[bytes]:
     try:
-        content = path.read_bytes()
+        with path.open("rb", buffering=_BUFFER) as journal:
+            yield from journal
     except OSError as error:
         raise RunError(f"{path}: cannot read the journal: {error.strerror}") from error
-    return [line for line in content.split(b"\n") if line]
 
 
-def _decode(line: bytes) -> dict[str, Any] | None:
+def _decode(line: bytes, keys: frozenset[str] = _TURN_KEYS) -> dict[str, Any] | None:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    return row if isinstance(row, dict) and "turn" in row and "outcome" in row else None
+    return row if isinstance(row, dict) and keys <= row.keys() else None
 
 
 def read_exit_code(folder: Path) -> int:
@@ -229,8 +335,17 @@ def read_exit_code(folder: Path) -> int:
 
     :raises RunError: there is no readable summary.
     """
+    return int(read_verdict(folder)["exit_code"])
+
+
+def read_verdict(folder: Path) -> dict[str, Any]:
+    """``verdict``, ``headline`` and ``exit_code`` of ``summary.json``.
+
+    :raises RunError: there is no readable summary.
+    """
     path = folder / SUMMARY
     try:
-        return int(orjson.loads(path.read_bytes())["exit_code"])
+        found = orjson.loads(path.read_bytes())
+        return {key: found[key] for key in ("verdict", "headline", "exit_code")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{path}: no readable summary: {error}") from error

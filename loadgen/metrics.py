@@ -7,10 +7,9 @@ Formulas: Lazowska et al. 1984 ch. 3 (think time is a station of its own), Tene 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from loadgen.events import PromptKind
 from loadgen.turn import Outcome
@@ -34,6 +33,8 @@ class Clock(StrEnum):
     LAG = "lag"
     WALL = "wall"
     HUMAN = "human"
+    TOKEN = "token"
+    SESSION = "session"
     CONNECT = "connect"
     AUTH = "auth"
     RESUME = "resume"
@@ -52,6 +53,8 @@ INTENDED = {
 }
 
 HAPPENINGS = {
+    Clock.TOKEN: "tokens",
+    Clock.SESSION: "sessions",
     Clock.CONNECT: "connections",
     Clock.AUTH: "logins",
     Clock.RESUME: "replies",
@@ -77,6 +80,8 @@ TITLES = {
     Clock.LAG: "start lag",
     Clock.WALL: "wall time",
     Clock.HUMAN: "human pause",
+    Clock.TOKEN: "token",
+    Clock.SESSION: "session",
     Clock.CONNECT: "connect",
     Clock.AUTH: "authentication",
     Clock.RESUME: "resume after a reply",
@@ -89,10 +94,9 @@ STAMP_SLACK_MS = 1.0
 """How far the kernel's stamp of an arrival may lie before our own stamp of the write it answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Happening:
+class Happening(NamedTuple):
     """One connection, login, reply or loss inside a turn; ``value_ms`` is None when the other end
-    never came.  ``at_ms`` counts from STARTED.
+    never came.  ``at_ms`` counts from STARTED.  A tuple, since a run may have millions.
     """
 
     clock: Clock
@@ -177,23 +181,28 @@ def turn_clocks(row: Row) -> dict[Clock, float]:
     return found
 
 
-def happenings(row: Row) -> Iterator[Happening]:
-    """What happened any number of times in the turn: connections, logins, replies, losses.
+def happenings(row: Row) -> list[Happening]:
+    """What happened any number of times in the turn: tokens, connections, logins, replies, losses.
 
     A connection lost between turns has no recovery time: nobody was waiting.
     """
+    found = []
+    for preparation in row.get("preparations", ()):
+        clock = Clock.TOKEN if preparation["name"] == "token" else Clock.SESSION
+        found.append(_happening(clock, preparation, "begun_ms", "done_ms"))
     for connection in row.get("connections", ()):
-        yield _happening(Clock.CONNECT, connection, "begun_ms", "connected_ms")
+        found.append(_happening(Clock.CONNECT, connection, "begun_ms", "connected_ms"))
         if "login_ms" in connection:
-            yield _happening(Clock.AUTH, connection, "login_ms", "authenticated_ms")
+            found.append(_happening(Clock.AUTH, connection, "login_ms", "authenticated_ms"))
     for prompt in row.get("prompts", ()):
-        if prompt.get("replied") and "resumed_ms" in prompt:
+        if prompt.get("replied") and "resumed_ms" in prompt and not prompt.get("expired"):
             consent = prompt["kind"] == PromptKind.OAUTH_CONSENT
             clock = Clock.CONSENT if consent else Clock.RESUME
-            yield _happening(clock, prompt, "resumed_ms", "next_event_ms")
+            found.append(_happening(clock, prompt, "resumed_ms", "next_event_ms"))
     for loss in row.get("losses", ()):
         if loss["during"] != "idle":
-            yield _happening(Clock.RECOVERY, loss, "lost_ms", "recovered_ms")
+            found.append(_happening(Clock.RECOVERY, loss, "lost_ms", "recovered_ms"))
+    return found
 
 
 def impossible(row: Row) -> str | None:
@@ -220,5 +229,5 @@ _ORDERED = ("first_byte", "first_step", "first_progress", "first_answer", "last_
 
 
 def _happening(clock: Clock, facts: Row, begin: str, end: str) -> Happening:
-    at = facts[begin]
-    return Happening(clock, at, facts[end] - at if end in facts else None)
+    at, until = facts[begin], facts.get(end)
+    return Happening(clock, at, None if until is None else until - at)

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from loadgen.clock import NS_PER_MS
 from loadgen.dialects.contract import Ask
-from loadgen.events import Failed, Prompt, PromptKind
-from loadgen.persona import ReplyPlan
+from loadgen.events import Failed, Prompt, PromptKind, Reviewed, Work
+from loadgen.flow import flow
+from loadgen.persona import PRESENT, Absence, ReplyPlan
 from loadgen.turn import (
     Cause,
     ConnectionRecord,
     LossRecord,
     Milestone,
     Outcome,
+    PreparationRecord,
     PromptRecord,
     TurnRecord,
+    WorkRecord,
 )
 from loadgen.wire.frame import Request
 
@@ -25,6 +29,10 @@ from loadgen.wire.frame import Request
 _STARTED, _FIRST_BYTE = int(Milestone.STARTED), int(Milestone.FIRST_BYTE)
 _FIRST_STEP, _FIRST_PROGRESS = int(Milestone.FIRST_STEP), int(Milestone.FIRST_PROGRESS)
 _FIRST_ANSWER, _LAST_ANSWER = int(Milestone.FIRST_ANSWER), int(Milestone.LAST_ANSWER)
+
+
+_EXPIRY_SLACK_NS = 50 * NS_PER_MS
+"""A server counts a prompt's timeout from its own write, we from its arrival."""
 
 
 class Verdict(NamedTuple):
@@ -41,30 +49,39 @@ class OpenTurn:
     """The turn under way; all times in monotonic ns.
 
     ``asked_ns``: when the question was put, 0 before; what arrives from then on belongs to this
-    turn.  ``failure``: the first failure heard of, which decides the outcome when the terminal
-    frame comes.  ``reply_failure``: a reply was not taken, which explains a turn that does not
-    complete, but does not spoil one that does.  ``replying``: the prompt whose reply was written
-    last, until the next is begun; ``again``: the request that says it twice;
-    ``ignores``: the prompt will get none, so that no deadline waits for it.  ``poll_key``: where a
-    turn that goes on out of sight is asked after, every ``poll_ns``, next at ``poll_at_ns`` (0: an
-    answer is awaited).  ``verdict``: how the turn ended, when only a last request keeps it open.
+    turn. ``attempts``: how often a connection for it was given up for another. ``failure``: the
+    first failure heard of, which decides the outcome when the terminal frame comes.
+    ``reply_failure``: a reply was not taken, which explains a turn that does not complete, but does
+    not spoil one that does. ``replying``: the prompt whose reply was written last, until the next
+    is begun; ``again``: the request that says it twice; ``ignores``: the prompt will get none, so
+    that no deadline waits for it. ``poll_key``: where a turn that goes on out of sight is asked
+    after, every ``poll_ns``, next at ``poll_at_ns`` (0: an answer is awaited). ``expiry_ns``: when
+    the open prompt times out, 0: never. ``quitting``: the analyst has said that it gives up.
+    ``absence``: how far the analyst is not there, ``leaves_at`` the chunk with which it sets
+    out, 0: it stays, or has set out.
+    ``verdict``: how the turn ended, when only a last request keeps it open.
     """
 
     __slots__ = (
+        "_arrivals",
         "_at",
+        "_breaks",
         "_deliveries",
-        "_gap_from_ns",
         "_parts",
         "_user_reads",
+        "absence",
         "again",
         "ask",
         "asked_ns",
+        "attempts",
         "connection",
+        "expiry_ns",
         "failure",
         "ignores",
         "insisted",
         "interrupt_ns",
         "last_event_ns",
+        "leaves_at",
         "loss",
         "patience_ns",
         "pause",
@@ -73,7 +90,9 @@ class OpenTurn:
         "poll_failures",
         "poll_key",
         "poll_ns",
+        "preparation",
         "prompt",
+        "quitting",
         "record",
         "reply_failure",
         "reply_plan",
@@ -93,8 +112,13 @@ class OpenTurn:
         self.last_event_ns = 0
         self.paused_total_ns = 0
         self.interrupt_ns: int | None = None
+        self.absence: Absence = PRESENT
+        self.leaves_at = 0
         self.insisted = False
         self.ignores = False
+        self.quitting = False
+        self.expiry_ns = 0
+        self.attempts = 0
         self.again: Request | None = None
         self.poll_key = ""
         self.poll_ns = self.poll_at_ns = self.poll_failures = 0
@@ -104,12 +128,14 @@ class OpenTurn:
         self.replying: PromptRecord | None = None
         self.reply_plan: ReplyPlan | None = None
         self.loss: LossRecord | None = None
+        self.preparation: PreparationRecord | None = None
         self.connection: ConnectionRecord | None = None
         self._at = record.timeline.at
         self._deliveries = 0
         self._parts: list[str] = []
         self._user_reads = 0
-        self._gap_from_ns = 0  # the answer chunk before, unless the analyst paused since
+        self._arrivals: list[int] = []
+        self._breaks: list[int] = []  # chunks that came first after a pause of the analyst
 
     @property
     def started_ns(self) -> int:
@@ -133,6 +159,16 @@ class OpenTurn:
 
     # connections
 
+    def prepare(self, name: str, at_ns: int) -> None:
+        """Something is being asked for that a connection needs."""
+        self.preparation = PreparationRecord(name, at_ns)
+        self.record.preparations.append(self.preparation)
+
+    def prepared(self, status: int, at_ns: int | None) -> None:
+        """How that was answered; granted at ``at_ns``, None: refused."""
+        if self.preparation is not None:
+            self.preparation.status, self.preparation.done_ns = status, at_ns
+
     def connect(self, at_ns: int, resumes: bool) -> None:
         """A connection is being opened."""
         self.connection = ConnectionRecord(at_ns, resumes=resumes)
@@ -144,6 +180,13 @@ class OpenTurn:
         self.asked_ns = 0
         self._at[Milestone.SENT] = 0
         self.note("stale_connection")
+
+    def ask_again(self) -> None:
+        """The question will be put once more, to a server that may have it already."""
+        self.attempts += 1
+        self.record.asked_again += self.asked_ns > 0
+        self.asked_ns = 0
+        self.prompt = None
 
     def lose(self, at_ns: int, code: int | None) -> None:
         """The connection is gone in mid-turn; a human pause ends with it."""
@@ -189,6 +232,17 @@ class OpenTurn:
         if pause is not None and pause.replied and at_ns >= (pause.resumed_ns or 0):
             pause.next_event_ns = at_ns
             self.pause = self.prompt = None
+        elif pause is not None and 0 < self.expiry_ns <= at_ns + _EXPIRY_SLACK_NS:
+            self._expire(pause, at_ns)
+
+    def _expire(self, pause: PromptRecord, at_ns: int) -> None:
+        """Nobody replied in time, and the agent goes on without: a reply may still be sent."""
+        self.note("prompt_expired")
+        if pause.resumed_ns is None:
+            pause.expired = True
+            pause.resumed_ns = max(pause.paused_ns, min(self.expiry_ns, at_ns))
+            self.paused_total_ns += pause.resumed_ns - pause.paused_ns
+        self.expiry_ns = 0
 
     def first_step(self, at_ns: int) -> None:
         """The server's synthetic first step."""
@@ -203,17 +257,49 @@ class OpenTurn:
             self.record.first_progress_kind = kind
             self.first_step(at_ns)
 
+    def add_work(self, work: Work) -> None:
+        """What the server says that a step cost."""
+        of_module = self.record.work.setdefault(work.module, WorkRecord())
+        of_module.steps += 1
+        of_module.seconds += work.seconds
+        of_module.input_tokens += work.input_tokens
+        of_module.output_tokens += work.output_tokens
+
+    def review(self, found: Reviewed) -> None:
+        """What the whole answer was found to be."""
+        record = self.record
+        record.chunks_match = found.chunks_match
+        record.citations, record.unresolved_citations = found.citations, found.unresolved
+        record.visualizations = found.visualizations
+
     def chunk(self, text: str, at_ns: int) -> None:
         """Answer text."""
-        at, record = self._at, self.record
-        if self._gap_from_ns:
-            gap = at_ns - self._gap_from_ns
-            if record.max_gap_ns is None or gap > record.max_gap_ns:
-                record.max_gap_ns = gap
-        elif not at[_FIRST_ANSWER]:
+        at = self._at
+        if not at[_FIRST_ANSWER]:
             at[_FIRST_ANSWER] = at_ns
-        at[_LAST_ANSWER] = self._gap_from_ns = at_ns
+        at[_LAST_ANSWER] = at_ns
+        self.record.chunks += 1
+        self._arrivals.append(at_ns)
+        self._parts.append(text)
+
+    def usual_chunk(self, text: str, at_ns: int, size: int, kernel: bool) -> None:
+        """A read that gave one piece of answer and nothing else, while nobody pauses.
+
+        All of `read`, `hear`, `chunk` and `burst` that it takes, in one call.
+        """
+        record, at = self.record, self._at
+        record.reads += 1
+        record.bytes += size
+        record.events += 1
         record.chunks += 1
+        if not kernel:
+            self._user_reads += 1
+        if at_ns > self.last_event_ns:
+            self.last_event_ns = at_ns
+        if not at[_FIRST_ANSWER]:
+            at[_FIRST_ANSWER] = at_ns
+        at[_LAST_ANSWER] = at_ns
+        self._arrivals.append(at_ns)
         self._parts.append(text)
 
     # prompts
@@ -228,7 +314,8 @@ class OpenTurn:
         One that was open is superseded: the analyst turns to the new one.
         """
         self.end_pause(at_ns)
-        self._gap_from_ns = 0
+        self.expiry_ns = 0
+        self._breaks.append(len(self._arrivals))
         again = self.prompt is not None
         self._deliveries = self._deliveries + 1 if again else 1
         self.prompt = prompt
@@ -282,7 +369,9 @@ class OpenTurn:
         if record.reads:
             record.stamp = "user" if self._user_reads else "kernel"
             record.user_reads = self._user_reads or None
-        record.answer_chars = sum(map(len, self._parts))
+        sizes = list(map(len, self._parts))
+        record.answer_chars = sum(sizes)
+        record.flow = flow(self._arrivals, self._breaks, sizes)
         return record
 
 

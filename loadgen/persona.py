@@ -10,11 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
+from typing import Literal, Protocol
 
 from loadgen.clock import NS_PER_S
 from loadgen.dialects.contract import Shape
 from loadgen.events import Prompt, PromptKind
+from loadgen.feedback import reply_for
 from loadgen.plan import Group, Human, Lognormal, Replies, Script, seconds_ns
 
 _USUAL = Replies()
@@ -46,6 +47,41 @@ class ConsentPlan:
     delay_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """How the analyst is not there in mid-answer.
+
+    ``leaves_at``: it leaves ``leaves_after_ns`` after so many chunks, 0: it stays.
+    ``looks_away_ns``: how long it reads nothing from the first sign of life on.
+    """
+
+    leaves_at: int = 0
+    leaves_after_ns: int = 0
+    looks_away_ns: int = 0
+
+
+PRESENT = Absence()
+
+
+class Habits(Protocol):
+    """What a conversation asks of a persona."""
+
+    def patience_ns(self) -> int | None:
+        """How long the analyst waits for this turn."""
+
+    def interrupt_ns(self) -> int | None:
+        """How long after its question the analyst asks something else; None: it waits."""
+
+    def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
+        """What the analyst does at ``prompt``, delivered for the ``deliveries``-th time."""
+
+    def consent(self) -> ConsentPlan:
+        """What the analyst does when the agent wants it to log in elsewhere."""
+
+    def absence(self) -> Absence:
+        """How far the analyst is not there while this turn is answered."""
+
+
 class Persona:
     """One analyst's habits."""
 
@@ -71,6 +107,22 @@ class Persona:
             return None
         return draw_ns(self._human.interrupt_after_s, self._rng)
 
+    def absence(self) -> Absence:
+        """How far the analyst is not there while this turn is answered."""
+        human, rng = self._human, self._rng
+        leaves_at = leaves_after_ns = looks_away_ns = 0
+        if human.abandon_share and rng.random() < human.abandon_share:
+            leaves_at = human.abandon_after_chunks
+            leaves_after_ns = draw_ns(human.abandon_after_s, rng)
+        if human.slow_share and rng.random() < human.slow_share:
+            looks_away_ns = draw_ns(human.slow_s, rng)
+        return Absence(leaves_at, leaves_after_ns, looks_away_ns)
+
+    def asks_again(self) -> bool:
+        """Whether the question of a turn that was given up is put again at once."""
+        share = self._human.ask_again_share
+        return bool(share) and self._rng.random() < share
+
     def drops_between_turns(self) -> bool:
         """Whether the connection is lost before the next question."""
         return self._rng.random() < self._group.drop_between_turns
@@ -84,8 +136,7 @@ class Persona:
         if deliveries == 1 and self._rng.random() < self._group.drop_at_prompt:
             drop = draw_ns(self._group.drop_after_s, self._rng)
         policy = self._replies.get(prompt.kind.value, _USUAL)
-        offered = () if prompt.kind is PromptKind.TEXT else prompt.options
-        values = policy.values or tuple(option.value for option in offered) or _TEXTS
+        values = policy.values or self._offered(prompt)
         late = policy.when == "late"
         if policy.when == "timeout":
             delay = None
@@ -93,6 +144,13 @@ class Persona:
             delay = (prompt.timeout_ns or 0) + seconds_ns(policy.late_s)
         value = self._choose(policy, values)
         return ReplyPlan(delay, value, drop, policy.shape, late, policy.times == 2)
+
+    def _offered(self, prompt: Prompt) -> tuple[str, ...]:
+        """What the prompt itself suggests."""
+        if prompt.kind is PromptKind.FEEDBACK:
+            return (reply_for(prompt.schema or {}, self._rng),)
+        offered = () if prompt.kind is PromptKind.TEXT else prompt.options
+        return tuple(option.value for option in offered) or _TEXTS
 
     def consent(self) -> ConsentPlan:
         """What the analyst does when the agent wants it to log in elsewhere."""
@@ -119,14 +177,19 @@ def draw_ns(duration: Lognormal, rng: Random) -> int:
 
 
 def script_question(
-    text: str, script: Script | None, tag: str, rng: Random
+    text: str, script: Script | None, tag: str, rng: Random, *, first: bool = False
 ) -> tuple[str, str | None]:
-    """``text`` with the words of ``script``, and the tag that the answer must echo, if any."""
+    """``text`` with the words of ``script``, and the tag that the answer must echo, if any.
+
+    ``first``: it is the analyst's first question.
+    """
     if script is None:
         return text, None
-    words = [text, script.words] if script.words else [text]
+    words = [text, script.words, script.first_words if first else ""]
+    words = [word for word in words if word]
     if script.prompt_share and rng.random() < script.prompt_share:
-        words.append(f"hitl={rng.choice(script.prompt_kinds)}")
+        kind = rng.choice(script.prompt_kinds)
+        words.append("feedback=1" if kind == "feedback" else f"hitl={kind}")
         if script.prompt_words:
             words.append(script.prompt_words)
     if script.tag:

@@ -11,21 +11,31 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
+from loadgen.adversity import Adversity
 from loadgen.clock import NS_PER_S
 from loadgen.dialects.contract import Shape
 from loadgen.errors import ConfigError
 from loadgen.identity import IdentityPlan
+from loadgen.levels import Capacity
+from loadgen.load import Load
 from loadgen.section import Seconds, Section, Share
+from loadgen.turn import Cause
 
-Clock = Literal["ttfv", "ttfp", "ttfa", "ttc"]
-ChoiceKind = Literal["text", "binary_choice", "radio", "checkbox", "dropdown", "notification"]
+Clock = Literal[
+    "ttfv", "ttfp", "ttfa", "ttc", "max_gap", "resume", "consent", "recovery", "auth", "connect",
+    "token", "session",
+]  # fmt: skip
+ChoiceKind = Literal[
+    "text", "binary_choice", "radio", "checkbox", "dropdown", "notification", "feedback"
+]
 
-ReplyKind = Literal["text", "binary_choice", "radio", "checkbox", "dropdown"]
+ReplyKind = Literal["text", "binary_choice", "radio", "checkbox", "dropdown", "feedback"]
 
 REDACTED = "[redacted]"
 
@@ -74,6 +84,7 @@ class Deadlines(Section):
     first_event_s: Seconds = 120.0
     silence_s: Seconds = 60.0
     resume_s: Seconds = 15.0
+    prompt_grace_s: Seconds = 15.0
     turn_s: Seconds = 300.0
 
 
@@ -88,6 +99,14 @@ class Reconnect(Section):
     base_s: Seconds = 8.0
     cap_s: Seconds = 30.0
     attempts: Annotated[int, Field(ge=1, le=100)] = 5
+
+    def wait_s(self, attempt: int, rng: Random) -> float:
+        """How long to wait before that attempt (from 0): the full jitter of Brooker, *Exponential
+        Backoff And Jitter* (AWS, 2015), or ``base_s``.
+        """
+        if self.policy == "exponential":
+            return rng.uniform(0, min(self.cap_s, self.base_s * 2.0**attempt))
+        return self.base_s
 
 
 class Replies(Section):
@@ -131,7 +150,11 @@ class Human(Section):
     """The simulated analyst.
 
     In ``interrupt_share`` of the turns it asks something else ``interrupt_after_s`` after the
-    question, without waiting for the answer.
+    question, without waiting for the answer.  In ``abandon_share`` it leaves in the middle of the
+    answer, ``abandon_after_s`` after ``abandon_after_chunks`` chunks of it.  After
+    ``ask_again_share`` of the turns that it gave up it puts the same question again, at once.  In
+    ``slow_share`` it reads nothing for ``slow_s`` from the first sign of life on: what arrives
+    waits in the kernel, and when that is full, with the server.
     """
 
     think_s: Duration = Lognormal(median=8.0, sigma=0.6, max=60.0)
@@ -140,22 +163,69 @@ class Human(Section):
     turns_per_conversation: Annotated[int, Field(ge=1)] = 5
     interrupt_share: Share = 0.0
     interrupt_after_s: Duration = Lognormal(median=2.0, sigma=0.5, max=20.0)
+    abandon_share: Share = 0.0
+    abandon_after_chunks: Annotated[int, Field(ge=1)] = 5
+    abandon_after_s: Duration = Lognormal(median=0.0, sigma=0.0)
+    ask_again_share: Share = 0.0
+    slow_share: Share = 0.0
+    slow_s: Duration = Lognormal(median=5.0, sigma=0.5, max=30.0)
     replies: dict[ReplyKind, Replies] = Field(default_factory=dict)
     consent: Consent = Consent()
 
+    @field_validator("replies")
+    @classmethod
+    def _check(cls, replies: dict[ReplyKind, Replies]) -> dict[ReplyKind, Replies]:
+        for kind, policy in replies.items():
+            if policy.shape is Shape.WRONG_ID and kind != "feedback":
+                raise ValueError(f"shape 'wrong_id' is for feedback only, not for {kind}")
+        return replies
+
+
+class Script(Section):
+    """Words appended to each question, for targets that obey them (the mock agent, the scripted NAT
+    workflow).
+
+    ``words`` goes on every question; in ``prompt_share`` of the turns a prompt of one of
+    ``prompt_kinds`` is asked for; ``tag`` makes each answer echo its turn, so that an answer that
+    crossed to another analyst shows.  ``first_words`` goes on each analyst's first question only.
+    """
+
+    words: str = ""
+    first_words: str = ""
+    prompt_share: Share = 0.0
+    prompt_kinds: tuple[ChoiceKind, ...] = ("text",)
+    prompt_words: str = ""
+    tag: bool = True
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.prompt_share and not self.prompt_kinds:
+            raise ValueError("prompt_share needs at least one of prompt_kinds")
+        return self
+
 
 class Group(Section):
-    """A kind of analyst: a dialect and its share of the crowd."""
+    """A kind of analyst: a dialect and its share of the crowd.
+
+    Its ``host`` and its ``script`` stand in place of the target's and the plan's.
+    """
 
     name: str
     dialect: str
     weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    host: str | None = None
     route: str | None = None
     options: dict[str, str | bool | int | float] = Field(default_factory=dict)
     identity: IdentityPlan = IdentityPlan()
+    script: Script | None = None
     drop_between_turns: Share = 0.0
     drop_at_prompt: Share = 0.0
     drop_after_s: Duration = Lognormal(median=0.5, sigma=0.0)
+
+    @field_validator("host")
+    @classmethod
+    def _check(cls, host: str | None) -> str | None:
+        return None if host is None else check_host(host)
 
 
 class Questions(Section):
@@ -171,41 +241,33 @@ class Questions(Section):
         return self
 
 
-class Script(Section):
-    """Words appended to each question, for targets that obey them (the mock agent, the scripted NAT
-    workflow).
-
-    ``words`` goes on every question; in ``prompt_share`` of the turns a prompt of one of
-    ``prompt_kinds`` is asked for; ``tag`` makes each answer echo its turn, so that an answer that
-    crossed to another analyst shows.
-    """
-
-    words: str = ""
-    prompt_share: Share = 0.0
-    prompt_kinds: tuple[ChoiceKind, ...] = ("text",)
-    prompt_words: str = ""
-    tag: bool = True
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.prompt_share and not self.prompt_kinds:
-            raise ValueError("prompt_share needs at least one of prompt_kinds")
-        return self
-
-
 class ClockSlo(Section):
-    """``share`` of the started turns must reach the end of ``clock`` within ``within_s``."""
+    """``share`` of the started turns must reach the end of ``clock`` within ``within_s``; of a
+    clock that a turn may have several of (``resume``, ``auth``) that share of them.
+
+    ``dialect``, ``scenario`` and ``group`` leave the others out; ``each`` makes it one target for
+    each of them that was asked.
+    """
 
     clock: Clock
     within_s: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
     share: Annotated[float, Field(gt=0, le=1)] = 0.95
+    dialect: str | None = None
+    scenario: str | None = None
+    group: str | None = None
+    each: Literal["dialect", "scenario", "group"] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.each is not None and getattr(self, self.each) is not None:
+            raise ValueError(f"each = {self.each!r} and {self.each} exclude each other")
+        return self
 
 
-class Load(Section):
-    """How the run goes when the command line says nothing else."""
+class Fitness(Section):
+    """How late the generator's own hub may be (p99, in ms) before the run is INVALID."""
 
-    model: Literal["closed"] = "closed"
-    drain_s: Seconds = 30.0
+    hub_lag_ms: Annotated[float, Field(gt=0, le=60_000, allow_inf_nan=False)] = 25.0
 
 
 class Plan(Section):
@@ -214,7 +276,7 @@ class Plan(Section):
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "analysts"
-    seed: int = 1
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 1
     target: Target = Target()
     load: Load = Load()
     deadlines: Deadlines = Deadlines()
@@ -225,6 +287,10 @@ class Plan(Section):
     script: Script | None = None
     slo: tuple[ClockSlo, ...] = ()
     failure_budget: Share | None = None
+    cause_budgets: dict[Cause, Share] = Field(default_factory=dict)
+    fitness: Fitness = Fitness()
+    capacity: Capacity | None = None
+    adversity: tuple[Adversity, ...] = ()
     keep_answers: bool = False
 
     @field_validator("analysts")
@@ -237,10 +303,29 @@ class Plan(Section):
             raise ValueError(f"group names must differ, got {', '.join(names)}")
         return analysts
 
+    @model_validator(mode="after")
+    def _check_slo(self) -> Self:
+        """A target for turns that nobody asks would never be judged."""
+        known = {
+            "dialect": {group.dialect for group in self.analysts},
+            "scenario": {self.name},
+            "group": {group.name for group in self.analysts},
+        }
+        for number, target in enumerate(self.slo):
+            for key, names in known.items():
+                name = getattr(target, key)
+                if name is not None and name not in names:
+                    some = ", ".join(sorted(names))
+                    raise ValueError(f"slo.{number}.{key} must be one of {some}, got {name!r}")
+        return self
+
     @property
     def hash(self) -> str:
-        """Fingerprint of all that shapes the load; the host is not part of it."""
-        shape = self.model_dump(mode="json", exclude={"target": {"host"}})
+        """Fingerprint of all that shapes the load of a run; the hosts are not part of it, nor what
+        a search tries.
+        """
+        other: Any = {"target": {"host"}, "analysts": {"__all__": {"host"}}, "capacity": True}
+        shape = self.model_dump(mode="json", exclude=other)
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
     def question_texts(self, folder: Path) -> tuple[str, ...]:

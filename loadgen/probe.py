@@ -9,21 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from loadgen import dialects
 from loadgen.clock import now_ns
-from loadgen.conversation import Conversation, Labels, redacted
-from loadgen.dialects.contract import Ask, Decoder, Dialect, Identity, Options, Reply
+from loadgen.conversation import Conversation
+from loadgen.dialects.contract import Decoder, Dialect, Options, PlainDecoder
+from loadgen.dialogue import Labels
 from loadgen.events import Event, Prompt, PromptKind
+from loadgen.feedback import reply_for
 from loadgen.identity import IdentityPlan, resolve_identity
 from loadgen.net.discovery import completed
 from loadgen.net.driver import Driver, wiring_of
-from loadgen.persona import ConsentPlan, ReplyPlan
+from loadgen.persona import PRESENT, Absence, ConsentPlan, ReplyPlan
 from loadgen.plan import Deadlines, Reconnect, Target, allowed_origin
+from loadgen.redaction import redacted
 from loadgen.turn import TurnRecord
-from loadgen.wire.frame import AnyFrame, Request
+from loadgen.wire.frame import AnyFrame
 
 Watcher = Callable[[int, str, str], None]
 """Called with (monotonic ns, name, one line) for each event as it is decoded; no line holds a
@@ -61,10 +64,10 @@ def run(probe: Probe, watch: Watcher) -> TurnRecord:
 
     def tell(at_ns: int, event: Event) -> None:
         name, text = describe(event)
-        watch(at_ns, name, redacted(text, identity))
+        watch(at_ns, name, redacted(text, (*identity.secrets, *dialect.secrets)))
 
     conversation = Conversation(
-        _Watched(dialect, tell),
+        cast(Dialect, _Watched(dialect, tell)),
         identity,
         limits,
         Reconnect(),
@@ -93,59 +96,42 @@ class _Prompt:
     def interrupt_ns(self) -> int | None:
         return None
 
+    def absence(self) -> Absence:
+        return PRESENT
+
     def consent(self) -> ConsentPlan:
         return ConsentPlan("follow", 0)
 
     def reply(self, prompt: Prompt, deliveries: int) -> ReplyPlan:
         value = self._reply
-        if value is None:
+        if value is None and prompt.kind is PromptKind.FEEDBACK:
+            value = reply_for(prompt.schema or {}, Random())
+        elif value is None:
             choice = prompt.kind is not PromptKind.TEXT and prompt.options
             value = prompt.options[0].value if choice else "2024"
         return ReplyPlan(0, value)
 
 
 class _Watched:
-    """A dialect that tells its events."""
+    """A dialect that tells its events; all else is the dialect's own."""
 
     def __init__(self, dialect: Dialect, watch: _Hearer) -> None:
         self._dialect = dialect
         self._watch = watch
-        self.name, self.wire, self.route = dialect.name, dialect.wire, dialect.route
 
-    def upgrade(self, identity: Identity, resume: str | None) -> Request:
-        return self._dialect.upgrade(identity, resume)
-
-    def login(self, identity: Identity) -> str | None:
-        return self._dialect.login(identity)
-
-    def ask(self, ask: Ask, identity: Identity) -> Request | str:
-        return self._dialect.ask(ask, identity)
-
-    def reply(self, reply: Reply, ask: Ask, identity: Identity) -> Request | str:
-        return self._dialect.reply(reply, ask, identity)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dialect, name)
 
     def replied(self, status: int, body: str) -> Event:
         event = self._dialect.replied(status, body)
         self._watch(now_ns(), event)
         return event
 
-    def greetings(self) -> tuple[str, ...]:
-        return self._dialect.greetings()
-
-    def poll(self, key: str, ask: Ask, identity: Identity) -> Request:
-        return self._dialect.poll(key, ask, identity)
-
-    def reconcile(self, execution: str, ask: Ask, identity: Identity) -> Request | None:
-        return self._dialect.reconcile(execution, ask, identity)
-
-    def state(self, status: int, body: str) -> str:
-        return self._dialect.state(status, body)
-
     def decoder(self) -> Decoder:
         return _WatchedDecoder(self._dialect.decoder(), self._watch)
 
 
-class _WatchedDecoder:
+class _WatchedDecoder(PlainDecoder):
     def __init__(self, decoder: Decoder, watch: _Hearer) -> None:
         self._decoder = decoder
         self._watch = watch

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum, StrEnum
 from operator import attrgetter
 from typing import Any
 
 from loadgen.clock import NS_PER_MS
+from loadgen.flow import Flow
 
 
 class Milestone(IntEnum):
@@ -62,6 +63,7 @@ class Cause(StrEnum):
     CLIENT_RESOURCE = "client_resource"
     GENERATOR_FAULT = "generator_fault"
     LOST_RESUME = "lost_resume"
+    WITHHELD = "withheld"
     EMPTY_ANSWER = "empty_answer"
     ISOLATION = "isolation"
 
@@ -101,6 +103,21 @@ class PromptRecord:
     reply_done_ns: int | None = None
     next_event_ns: int | None = None
     again_status: int | None = None
+    expired: bool = False
+    """The agent went on without a reply; one that is sent then is late."""
+
+
+@dataclass(slots=True)
+class PreparationRecord:
+    """One request that a connection needed before it could be opened; times in monotonic ns.
+
+    ``done_ns`` is when it was granted, ``status`` how it was answered.
+    """
+
+    name: str
+    begun_ns: int
+    done_ns: int | None = None
+    status: int | None = None
 
 
 @dataclass(slots=True)
@@ -128,6 +145,16 @@ class LossRecord:
 
 
 @dataclass(slots=True)
+class WorkRecord:
+    """The steps of one module of the server, as the server counts them; ``seconds`` of all."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
+
+
+@dataclass(slots=True)
 class TurnRecord:
     """All that is kept of one turn.  Facts only; durations are made by ``metrics``.
 
@@ -148,6 +175,8 @@ class TurnRecord:
     cause: Cause | None = None
     detail: str = ""
     analyst_group: str = ""
+    side: str = ""
+    """Of an A/B run: see `loadgen.side`."""
     number: int = 0
     stamp: str | None = None
     first_progress_kind: str | None = None
@@ -164,14 +193,26 @@ class TurnRecord:
     merged_reads: int = 0
     bytes: int = 0
     max_burst: int = 0
-    max_gap_ns: int | None = None
+    flow: Flow | None = None
+    """How the answer's chunks came; known when the turn is over."""
+    output_tokens: int | None = None
+    """As the server counts them, where it does."""
     status: int | None = None
     content_encoding: str | None = None
     execution: str | None = None
     execution_state: str | None = None
     polls: int = 0
+    asked_again: int = 0
+    """How often the question was put once more after a lost connection."""
+    chunks_match: bool | None = None
+    citations: int | None = None
+    unresolved_citations: int | None = None
+    visualizations: int | None = None
+    work: dict[str, WorkRecord] = field(default_factory=dict)
+    """What the server says that its modules cost."""
     late_events: int = 0
     prompts: list[PromptRecord] = field(default_factory=list)
+    preparations: list[PreparationRecord] = field(default_factory=list)
     connections: list[ConnectionRecord] = field(default_factory=list)
     losses: list[LossRecord] = field(default_factory=list)
     notices: dict[str, int] = field(default_factory=dict)
@@ -180,6 +221,11 @@ class TurnRecord:
     def ok(self) -> bool:
         """Whether the turn completed."""
         return self.outcome is Outcome.COMPLETED
+
+    @property
+    def max_gap_ns(self) -> int | None:
+        """The longest gap between two chunks of the answer; None before there are two."""
+        return None if self.flow is None else self.flow.longest_ns
 
     @property
     def recovered(self) -> bool:
@@ -199,15 +245,21 @@ class TurnRecord:
         if self.cause is not None:
             row["cause"] = self.cause.value
         row["started_mono_ns"] = start
+        if not start:
+            # An arrival that was dropped has no STARTED to count from.
+            row["scheduled_mono_ns"] = self.timeline.at[Milestone.SCHEDULED]
+            return row
         for key, at_ns in zip(_MILESTONE_KEYS, self.timeline.at, strict=True):
             if at_ns and key:
                 row[key] = round((at_ns - start) / NS_PER_MS, 6)
-        if self.max_gap_ns is not None:
-            row["max_gap_ms"] = round(self.max_gap_ns / NS_PER_MS, 6)
+        if self.flow is not None:
+            row |= _flow(self.flow, start)
         if self.recovered:
             row["recovered"] = True
         if self.notices:
             row["notices"] = self.notices
+        if self.work:
+            row["work"] = {module: asdict(work) for module, work in self.work.items()}
         for key, happened in self._happenings(start).items():
             if happened:
                 row[key] = happened
@@ -227,8 +279,13 @@ class TurnRecord:
                 reply_done_ms=ms(p.reply_done_ns),
                 next_event_ms=ms(p.next_event_ns),
                 again_status=p.again_status,
+                expired=p.expired or None,
             )
             for p in self.prompts
+        ]
+        preparations = [
+            _present(name=p.name, begun_ms=ms(p.begun_ns), done_ms=ms(p.done_ns), status=p.status)
+            for p in self.preparations
         ]
         connections = [
             _present(
@@ -250,7 +307,12 @@ class TurnRecord:
             )
             for loss in self.losses
         ]
-        return {"prompts": prompts, "connections": connections, "losses": losses}
+        return {
+            "prompts": prompts,
+            "preparations": preparations,
+            "connections": connections,
+            "losses": losses,
+        }
 
 
 _PLAIN = (
@@ -264,6 +326,7 @@ _PLAIN = (
     "started_at",
     "detail",
     "analyst_group",
+    "side",
     "number",
     "stamp",
     "first_progress_kind",
@@ -284,7 +347,13 @@ _PLAIN = (
     "execution",
     "execution_state",
     "polls",
+    "asked_again",
+    "chunks_match",
+    "citations",
+    "unresolved_citations",
+    "visualizations",
     "late_events",
+    "output_tokens",
 )
 
 
@@ -293,6 +362,17 @@ _MILESTONE_KEYS = tuple(
     "" if milestone is Milestone.STARTED else f"{milestone.name.lower()}_ms"
     for milestone in Milestone
 )
+
+
+def _flow(flow: Flow, start: int) -> dict[str, Any]:
+    """Gaps as buckets with their numbers, one after the other; see `loadgen.flow`."""
+    found: dict[str, Any] = {"twentieth_ms": round((flow.twentieth_ns - start) / NS_PER_MS, 6)}
+    if flow.longest_ns is not None:
+        found["max_gap_ms"] = round(flow.longest_ns / NS_PER_MS, 6)
+        found["gaps"] = [item for pair in sorted(flow.gaps.items()) for item in pair]
+    if flow.stalls:
+        found |= {"stalls": flow.stalls, "stalled_ms": round(flow.stalled_ns / NS_PER_MS, 6)}
+    return found
 
 
 def _present(**values: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from loadgen.errors import LoadgenError
 from mockagent.options import setting_options, settings_from
 from mockagent.server import listen, serve
 
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
@@ -29,6 +31,10 @@ _LEVELS = ("debug", "info", "warning", "error", "critical")
     show_default=True,
     help="Port to listen on; 0 takes a free one.",
 )
+@click.option(
+    "--tls-cert", type=_FILE, help="Certificate chain (PEM): serve https (with --tls-key)."
+)
+@click.option("--tls-key", type=_FILE, help="Private key of --tls-cert (PEM).")
 @setting_options
 @click.option(
     "--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True,
@@ -39,6 +45,8 @@ def main(
     allow_non_loopback: bool,
     port: int,
     log_level: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
     **options: Any,
 ) -> None:
     """An agent on loopback that answers as NAT does, on a timeline that the question scripts.
@@ -50,6 +58,8 @@ def main(
             f"--host {host} may be reached from other machines; "
             "add --allow-non-loopback if that is meant"
         )
+    if (tls_cert is None) != (tls_key is None):
+        raise click.UsageError("--tls-cert and --tls-key need each other")
     try:
         settings = settings_from(options)
         listener = listen(host, port)
@@ -57,9 +67,9 @@ def main(
         click.echo(f"mockagent: {error}", err=True)
         sys.exit(int(error.exit_code))
     shown = f"[{host}]" if ":" in host else host
-    origin = f"http://{shown}:{listener.getsockname()[1]}"
+    origin = f"http{'s' if tls_cert else ''}://{shown}:{listener.getsockname()[1]}"
     line = f"mock agent on {origin}"
-    serve(settings, listener, origin, log_level, ready=lambda: print(line, flush=True))
+    serve(settings, listener, origin, log_level, lambda: print(line, flush=True), tls_cert, tls_key)
 
 
 def _is_loopback(host: str) -> bool:

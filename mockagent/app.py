@@ -12,15 +12,17 @@ from starlette.routing import BaseRoute, WebSocketRoute
 
 from mockagent.agent import Agent
 from mockagent.answers import answer_json
+from mockagent.arag_routes import arag_routes
 from mockagent.nat_routes import nat_routes, plain_route
 from mockagent.nat_ws import ROUTE, ChatSocket
+from mockagent.truth import resident_bytes
 
 
 def build_app(agent: Agent) -> Starlette:
     """The ASGI application of ``agent``."""
     socket = WebSocketRoute(ROUTE, ChatSocket(agent))
     return Starlette(
-        routes=[*nat_routes(agent), socket, *_truth_routes(agent)],
+        routes=[*nat_routes(agent), socket, *arag_routes(agent), *_truth_routes(agent)],
         exception_handlers={HTTPException: _refuse},
     )
 
@@ -37,10 +39,18 @@ def _truth_routes(agent: Agent) -> list[BaseRoute]:
         return _json_lines(agent.truth.sockets())
 
     async def summary(request: Request) -> Response:
-        more = {"connections": agent.connections(), "slots": agent.users.slots()}
+        more = {
+            "connections": agent.connections(),
+            "slots": agent.users.slots(),
+            "rss": resident_bytes(),
+        }
         return answer_json(agent.truth.summary() | more)
 
+    async def control(request: Request) -> Response:
+        return await agent.control(request)
+
     return [
+        plain_route("/_control", control, "POST"),
         plain_route("/_truth", turns, "GET"),
         plain_route("/_truth/sockets", sockets, "GET"),
         plain_route("/_truth/summary", summary, "GET"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Protocol
 
 from loadgen.clock import NS_PER_MS, now_ns
 from mockagent.deadlines import Deadlines
 from mockagent.faults import Break, Faults
-from mockagent.stage import Stage
 from mockagent.truth import Outcome, TurnTruth
 
 
@@ -24,6 +23,21 @@ class Mark(Enum):
     NOTHING = auto()
 
 
+class Outlet(Protocol):
+    """The part of a stage that lets frames go; `stage.Stage` has the meanings."""
+
+    websocket: bool
+
+    async def send(self, frames: Sequence[Any]) -> None:
+        """Hand frames to the transport in one write."""
+
+    async def end(self) -> None:
+        """End the turn cleanly."""
+
+    async def break_off(self, how: Break) -> None:
+        """Break the connection off."""
+
+
 class Broken(Exception):
     """The turn was broken off as its faults say."""
 
@@ -36,11 +50,12 @@ class Delivery:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: Outlet,
         truth: TurnTruth,
         faults: Faults,
         deadlines: Deadlines,
         before_break: Callable[[], Awaitable[None]],
+        swapped: Callable[[Any, bool], Any] | None = None,
     ) -> None:
         self.stage = stage
         self.truth = truth
@@ -49,8 +64,9 @@ class Delivery:
         self._held: list[tuple[Any, Mark]] = []
         self._burst = faults.burst
         self._before_break = before_break
+        self._swapped = swapped
         self._break = faults.breaking(stage.websocket)
-        self._plain = not (self._burst or self._break or faults.hold_ms)
+        self._plain = not (self._burst or self._break or faults.hold_ms or swapped)
 
     async def answer(self, frame: Any, due_ns: int) -> None:
         """Show an answer chunk that is due at ``due_ns``.
@@ -70,6 +86,8 @@ class Delivery:
 
     async def emit(self, frame: Any, mark: Mark, due_ns: int = 0) -> None:
         """Show a frame, now or with those that are held back."""
+        if self._swapped is not None:
+            frame = self._swapped(frame, mark is Mark.ANSWER)
         bursting = self._burst and (self._held or mark is Mark.ANSWER)
         if not self.hold_until_ns and not bursting:
             await self.stage.send((frame,))
@@ -91,7 +109,8 @@ class Delivery:
         """Show the last frames, and end."""
         await self.end_holding(due_ns)
         for frame in frames:
-            await self.stage.send((frame,))
+            shown = frame if self._swapped is None else self._swapped(frame, False)
+            await self.stage.send((shown,))
         await self.stage.end()
         self.truth.ended_ns = now_ns()
 

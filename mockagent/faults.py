@@ -29,6 +29,8 @@ class Faults:
 
     first_ms: float = 0.0
     """Silence between the slot and the first real step."""
+    service_ms: float = 0.0
+    """Mean of one more silence there, which is exponential and drawn anew for each turn."""
     tail_ms: float = 0.0
     """Silence between the last answer chunk and the end of the turn."""
     role_chunk: int = 0

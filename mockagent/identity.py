@@ -15,13 +15,14 @@ from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
 import jwt
+from pydantic import ValidationError
 from starlette.requests import cookie_parser
 
+from mockagent.jwt_claims import subject_of
 from mockagent.jwt_verifier import JwtVerifier
 
 _NAMESPACE = uuid5(NAMESPACE_DNS, "nemo-agent-toolkit")
 _SAFE_SESSION = re.compile(r"^[A-Za-z0-9\-_.~]+$")
-_CLAIMS = ("sub", "email", "preferred_username")
 _SEPARATOR = "\x1f"
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -42,6 +43,12 @@ class IdentityError(ValueError):
     """
 
     kind = "ValueError"
+
+
+class BadClaims(IdentityError):
+    """A JWT that says who it is about, and something else of a type that NAT cannot take."""
+
+    kind = "ValidationError"
 
 
 class NotAccepted(IdentityError):
@@ -215,8 +222,9 @@ def _claims(token: str) -> dict[str, Any]:
 
 
 def _subject(claims: Mapping[str, Any]) -> str:
-    for claim in _CLAIMS:
-        value = claims.get(claim)
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-    raise IdentityError("JWT contains no usable identity claim (sub, email, preferred_username)")
+    try:
+        return subject_of(claims)
+    except ValidationError as error:
+        raise BadClaims(str(error)) from None
+    except ValueError as error:
+        raise IdentityError(str(error)) from None

@@ -19,16 +19,19 @@ from mockagent.payloads import Request
 from mockagent.requests import AgentFields, ChatRequest
 from mockagent.script import Script
 from mockagent.truth import Outcome, TurnTruth
+from mockagent.workflow import WorkflowFailure
 
 _LOGIN_WALL = "<!doctype html><title>Sign in</title><h1>Please sign in to continue</h1>"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question that may be answered; ``nobody`` is why its caller is unknown."""
+    """A question that may be answered, or a request whose run is bound to fail; ``nobody`` is why
+    its caller is unknown.
+    """
 
     body: BaseModel
-    question: str | None
+    question: str | WorkflowFailure
     script: Script
     faults: Faults
     truth: TurnTruth
@@ -76,7 +79,7 @@ def consider(agent: Agent, scope: Scope, body: BaseModel, transport: str) -> Ask
         header(scope, b"user-message-id"), conversation, transport, scope["path"], now_ns()
     )
     question = question_of(body, agent.settings.workflow_input)
-    script, faults = (Script(), Faults()) if question is None else agent.plan(question)
+    script, faults = agent.plan(question) if isinstance(question, str) else (Script(), Faults())
     truth.tag = script.tag
     nobody: IdentityError | None = None
     user: str | None = None
@@ -92,20 +95,28 @@ def consider(agent: Agent, scope: Scope, body: BaseModel, transport: str) -> Ask
     return Asked(body, question, script, faults, truth, conversation, user, nobody)
 
 
-def question_of(body: BaseModel, parameter: str | None) -> str | None:
+def question_of(body: BaseModel, parameter: str | None) -> str | WorkflowFailure:
     """The question as the scripted workflow reads it: its one ``parameter``, or the text of the
-    last message, None when there is no message.
+    last message; the failure when there is no message, or ``input_message`` beside them: the agent
+    takes either of the two, and NAT fails in the conversion of a chat request that has both.
     """
+    if parameter is None and isinstance(body, ChatRequest) and _beside_messages(body) is not None:
+        return WorkflowFailure("TypeError", "")
     if isinstance(body, AgentFields) and body.input_message is not None:
         return body.input_message
     if not isinstance(body, ChatRequest | AgentFields):
         return str(getattr(body, parameter or ""))
     if not body.messages:
-        return None
+        return WorkflowFailure("IndexError", "list index out of range")
     content = body.messages[-1].content
     if isinstance(content, str):
         return content
     return " ".join(str(getattr(part, "text", "")) for part in content or [])
+
+
+def _beside_messages(body: ChatRequest) -> Any:
+    """What ``input_message`` is in a request that should have messages only."""
+    return (body.model_extra or {}).get("input_message")
 
 
 def header(scope: Scope, name: bytes) -> str | None:

@@ -29,7 +29,7 @@ from mockagent.requests import ChatRequest
 from mockagent.script import Script
 from mockagent.stage import ClientGone, Form, Part
 from mockagent.truth import Outcome, TurnTruth
-from mockagent.workflow import Quoted
+from mockagent.workflow import Quoted, WorkflowFailure
 from mockagent.ws_schema import (
     AuthMessage,
     InteractionMessage,
@@ -222,8 +222,8 @@ class Chat:
         if self.user and self.conversation:
             self._conversations[self.user, self.conversation] = self
         self._happened("user_message", id=asked.id, authenticated=self.user is not None)
-        question, given = _asked(asked)
-        if given is None:
+        what = _asked(asked)
+        if what is None:
             await self.socket.send((ws_words.unusable(frames),))
             return
         truth = agent.truth.begin(asked.id, self.conversation, "ws", ROUTE, at_ns)
@@ -231,7 +231,8 @@ class Chat:
             agent.truth.end(truth, Outcome.REFUSED)
             await self.socket.send(ws_words.unauthenticated(frames))
             return
-        words = (Script(), Faults()) if question is None else agent.plan(question)
+        question, given = what
+        words = agent.plan(question) if isinstance(question, str) else (Script(), Faults())
         truth.tag = words[0].tag
         await self._cancel_running()
         form = _FORMS[asked.schema_type]
@@ -240,7 +241,7 @@ class Chat:
         task = agent.spawn(self._perform(part, truth, self._stage))
         self.running = task
         key = (self.user, self.conversation)
-        task.add_done_callback(lambda done: self._forget(done, key))
+        task.add_done_callback(lambda done: self._settle(done, key, truth))
 
     async def _cancel_running(self) -> None:
         """The turn before, if any, ends without a word to anyone."""
@@ -248,6 +249,15 @@ class Chat:
             self.running.cancel()
             await asyncio.wait((self.running,))
             self.running = None
+
+    def _settle(
+        self, done: asyncio.Task[None], key: tuple[str | None, str | None], truth: TurnTruth
+    ) -> None:
+        """A turn is over, even one that was displaced before it could begin."""
+        if not truth.ended_ns:
+            stopped = self._agent.stopping
+            self._agent.truth.end(truth, Outcome.STOPPED if stopped else Outcome.CANCELLED)
+        self._forget(done, key)
 
     def _forget(self, done: asyncio.Task[None], key: tuple[str | None, str | None]) -> None:
         if self.running is done:
@@ -285,12 +295,12 @@ class Chat:
         self._agent.truth.happened(what, self.socket.number, where, **facts)
 
 
-def _asked(message: UserMessage) -> tuple[str | None, str | Quoted | None]:
+def _asked(message: UserMessage) -> tuple[str | WorkflowFailure, str | Quoted] | None:
     """The question, and what the workflow is given: the messages, or on ``generate`` the last text
     of the user; None when there is none.
     """
     if message.schema_type.startswith("generate"):
         text = message.content.last_user_text()
-        return text, text
+        return None if text is None else (text, text)
     body = ChatRequest.model_validate(message.content.model_dump())
     return question_of(body, None), Request(body)

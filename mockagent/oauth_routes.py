@@ -58,7 +58,8 @@ class OAuthRoutes:
             return answer_json({"error": "invalid_request"}, 400)
         denied = query.get("deny")
         said = {"error": denied} if denied else {"code": _CODE}
-        where = f"{back}?{urlencode({'state': query.get('state', '')} | said)}"
+        more = "&" if "?" in back else "?"
+        where = f"{back}{more}{urlencode({'state': query.get('state', '')} | said)}"
         return Response(status_code=302, headers={"location": where})
 
     async def token(self, request: Request) -> Response:

@@ -10,9 +10,11 @@ import click
 
 from loadgen.errors import ConfigError
 from mockagent.agent import Settings
+from mockagent.arag_options import ARAG_OPTIONS, arag_settings_from
 from mockagent.edition import Edition
 from mockagent.identity import Credential
 from mockagent.jwt_verifier import JwtPolicy
+from mockagent.network import faults_of
 from mockagent.profile import Profile, read_profile
 
 Command = Callable[..., Any]
@@ -42,7 +44,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {
             "type": click.Choice([edition.value for edition in Edition]),
             "default": Edition.SERVER.value,
-            "help": "NAT 1.9.0 as it is on the wire, or as it is documented.",
+            "help": "The servers as they are on the wire, or as they are documented.",
         },
     ),
     (
@@ -109,6 +111,23 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
             "help": "Lines that each truth log keeps.",
         },
     ),
+    (
+        "--fault",
+        {
+            "multiple": True,
+            "metavar": "KEY=VALUE",
+            "help": "Something that goes wrong, on the network or in each question; repeatable.",
+        },
+    ),
+    (
+        "--crosstalk",
+        {
+            "type": click.FloatRange(0, 1),
+            "default": 0.0,
+            "help": "Share of the streams that get another one's answer.",
+        },
+    ),
+    *ARAG_OPTIONS,
 )
 
 
@@ -137,6 +156,7 @@ def settings_from(options: dict[str, Any]) -> Settings:
     if policy is not None and accepted is not None and Credential.JWT not in accepted:
         raise ConfigError("--jwt verifies what --accepted-credentials refuses: add jwt to the list")
     profile = options["profile"]
+    network, faults = faults_of(options["fault"])
     return Settings(
         slots=options["slots"],
         seed=options["seed"],
@@ -158,6 +178,10 @@ def settings_from(options: dict[str, Any]) -> Settings:
         keep_alive_s=options["keep_alive"],
         job_slots=options["job_slots"],
         executions_kept=options["keep_executions"],
+        arag=arag_settings_from(options),
+        network=network,
+        faults=faults,
+        crosstalk=options["crosstalk"],
     )
 
 

@@ -43,6 +43,12 @@ _NAME = "analyst_sim"
 """What the conformance server's workflow is called."""
 _NOBODY = "Authentication failed. No resolved user identity is available."
 
+_UNCONVERTED = (
+    "Cannot convert type <class 'str'> to <class 'nat.utils.type_utils.OutputArgsSchema'>."
+    " No match found."
+)
+"""1.9.0 cannot give the text of a user's own workflow in one piece, except as a chat response."""
+
 
 class Performance:
     """One turn on a stage."""
@@ -54,8 +60,9 @@ class Performance:
         self._truth = truth
         self._deadlines = agent.deadlines
         self._delivery = Delivery(
-            stage, truth, part.faults, agent.deadlines, before_break=self._show_steps
-        )
+            stage, truth, part.faults, agent.deadlines, before_break=self._show_steps,
+            swapped=agent.crosstalk.take(truth),
+        )  # fmt: skip
         self._due = 0
         self._steps: deque[tuple[Any, Mark]] = deque()
         self._written: list[Written] = []
@@ -212,6 +219,10 @@ class Performance:
         if self._part.form is Form.STREAM:
             await self._show_chunk()
             return payloads.Chunks(self._written)
+        settings = self._agent.settings
+        faulty = settings.per_user and not settings.edition.documented
+        if faulty and self._part.form is Form.WHOLE_VALUE:
+            raise WorkflowFailure("ValueError", _UNCONVERTED)
         text = "".join(written.text for written in self._written)
         whole = Written(new_id(), text, wall_ns())
         await self._delivery.answer(self._stage.chunk(whole), self._due)

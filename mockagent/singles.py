@@ -173,9 +173,10 @@ class SingleRoute:
         await self._response(execution, stage)(scope, receive, send)
 
     def _response(self, execution: Execution, stage: SingleStage) -> Response:
+        if stage.failure is not None and self._interactive:
+            return answer_failed(str(stage.failure) or "Unknown error", "ExecutionFailed")
         if stage.failure is not None:
-            kind = "ExecutionFailed" if self._interactive else stage.failure.kind
-            return answer_failed(str(stage.failure), kind)
+            return answer_failed(str(stage.failure), stage.failure.kind)
         status = execution.status()
         if status["status"] == "completed":
             trace = None if self._interactive else stage.trace_id

@@ -31,11 +31,12 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is to be performed: ``given`` is the request as the opening step quotes it, ``user`` the
-    caller's id as far as the run knows it.
+    """What is to be performed: ``question`` is a failure if the workflow cannot take the request,
+    ``given`` is that request as the opening step quotes it, ``user`` the caller's id as far as the
+    run knows it.
     """
 
-    question: str | None
+    question: str | WorkflowFailure
     given: str | Quoted
     script: Script
     faults: Faults

@@ -6,10 +6,12 @@ after the write of its frame was handed to the transport.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator
 from enum import StrEnum
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -52,7 +54,7 @@ class TurnTruth:
     """
 
     __slots__ = (
-        "chunks", "conversation", "ended_ns", "first_answer_ns", "first_progress_ns",
+        "chunks", "conversation", "crossed", "ended_ns", "first_answer_ns", "first_progress_ns",
         "first_step_ns", "id", "last_answer_ns", "max_late_ns", "prompts", "received_ns", "route",
         "slot_ns", "steps", "tag", "transport", "wall_anchor_ns",
     )  # fmt: skip
@@ -63,6 +65,8 @@ class TurnTruth:
         self.id = id_
         self.conversation = conversation
         self.tag = ""
+        self.crossed: str | None = None
+        """The turn that this one has changed its answer with."""
         self.transport = transport
         self.route = route
         self.received_ns = at_ns
@@ -90,7 +94,7 @@ _TIMES = (
 )  # fmt: skip
 _FACTS = (
     "id", "conversation", "tag", "transport", "route", "chunks", "steps", "max_late_ns",
-    "wall_anchor_ns",
+    "wall_anchor_ns", "crossed",
 )  # fmt: skip
 
 
@@ -159,3 +163,12 @@ class TruthLog:
             "dropped": self._dropped,
             "sockets_dropped": self._sockets_dropped,
         }
+
+
+def resident_bytes() -> int | None:
+    """How much memory this process holds; None where the system does not say (proc(5))."""
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+    except OSError:
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")

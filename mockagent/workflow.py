@@ -133,13 +133,13 @@ _STEP_KINDS = {
 }
 
 
-def work(question: str | None, script: Script, faults: Faults, root: str) -> Acts:
+def work(question: str | WorkflowFailure, script: Script, faults: Faults, root: str) -> Acts:
     """The acts of one turn; ``root`` is the id of the workflow's own step.
 
-    ``question`` None is a request without any message, which the workflow does not survive.
+    A ``question`` that is a failure stands for a request that the workflow does not survive.
     """
-    if question is None:
-        raise WorkflowFailure("IndexError", "list index out of range")
+    if isinstance(question, WorkflowFailure):
+        raise question
     if script.trace:
         yield Trace(new_id())
     yield Pause(faults.first_ms)

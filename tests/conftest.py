@@ -51,12 +51,17 @@ class MockAgent:
         """Counts of turns, connections and slots."""
         return dict(httpx.get(f"{self.url}/_truth/summary").raise_for_status().json())
 
-    def await_turns(self, count: int, timeout_s: float = 10) -> list[dict[str, Any]]:
+    def await_turns(self, count: int, timeout_s: float = 60) -> list[dict[str, Any]]:
         """The truth log once it has ``count`` ended turns."""
         limit_ns = now_ns() + int(timeout_s * NS_PER_S)
         while len(turns := self.truth()) < count:
             assert now_ns() < limit_ns, f"only {len(turns)} of {count} turns ended"
         return turns
+
+    def control(self, **command: Any) -> dict[str, Any]:
+        """Give it a command."""
+        answer = httpx.post(f"{self.url}/_control", json=command).raise_for_status()
+        return dict(answer.json())
 
     def stop(self) -> int:
         """Ask it to stop; its exit code."""
@@ -84,7 +89,7 @@ def running_mock(*arguments: str) -> Iterator[MockAgent]:
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline().strip()
-        assert line.startswith("mock agent on http://"), f"it said {line!r}"
+        assert line.startswith("mock agent on http"), f"it said {line!r}"
         agent = MockAgent(line.removeprefix("mock agent on "), process.pid, process)
         try:
             yield agent

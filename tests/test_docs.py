@@ -102,6 +102,20 @@ def test_the_changelog_knows_the_version() -> None:
 
 def test_every_dependency_has_a_lower_bound() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = project["project"]["optional-dependencies"].values()
     listed = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
-    for requirement in listed:
+    for requirement in (*listed, *(one for extra in extras for one in extra)):
         assert ">=" in requirement, requirement
+
+
+def test_every_picture_is_small_and_stands_beside_what_made_it() -> None:
+    folder = ROOT / "results" / "examples"
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    pictures = sorted(folder.glob("*.png"))
+    assert {"run-pass.png", "comparison.png", "capacity.png", "live.png"} <= {
+        picture.name for picture in pictures
+    }
+    for picture in pictures:
+        assert picture.stat().st_size < 300_000
+        assert f"| [{picture.name}]({picture.name}) |" in text
+    assert "results/examples/README.md" in README

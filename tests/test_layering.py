@@ -10,20 +10,51 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-VOCABULARY = {"loadgen", "loadgen.clock", "loadgen.errors", "loadgen.events", "loadgen.turn"}
+VOCABULARY = {
+    "loadgen",
+    "loadgen.clock",
+    "loadgen.errors",
+    "loadgen.events",
+    "loadgen.flow",
+    "loadgen.side",
+    "loadgen.trace",
+    "loadgen.turn",
+}
 WIRE = {"loadgen.wire"}
 DIALECTS = {"loadgen.dialects"}
 PLAN = {
+    "loadgen.adversity",
     "loadgen.identity",
+    "loadgen.levels",
     "loadgen.mint",
     "loadgen.plan",
     "loadgen.roster",
     "loadgen.secretfile",
     "loadgen.section",
 }
-PURE = {"loadgen.metrics", "loadgen.persona", *PLAN, *WIRE, *DIALECTS}
-BRAIN = {"loadgen.conversation", "loadgen.openturn", "loadgen.commands"}
-BODY = {"loadgen.net", "loadgen.journal"}
+WATCHED = {"loadgen.fitness", "loadgen.histogram", "loadgen.live"}
+LOAD = {"loadgen.load", "loadgen.pacing", "loadgen.replay", "loadgen.timetable"}
+PURE = {
+    "loadgen.feedback",
+    "loadgen.metrics",
+    "loadgen.persona",
+    "loadgen.phase",
+    *PLAN,
+    *LOAD,
+    *WATCHED,
+    *WIRE,
+    *DIALECTS,
+}
+BRAIN = {
+    "loadgen.commands",
+    "loadgen.conversation",
+    "loadgen.dialogue",
+    "loadgen.hearing",
+    "loadgen.line",
+    "loadgen.openturn",
+    "loadgen.redaction",
+}
+BODY = {"loadgen.net", "loadgen.journal", "loadgen.calibration"}
 HOST = {"loadgen.swarm"}
 ANALYSIS = {"loadgen.analysis"}
 REPORT = {"loadgen.report"}
@@ -35,28 +66,66 @@ LAYERS: list[tuple[str, set[str], set[str], set[str]]] = [
         "pure",
         PURE,
         VOCABULARY | PURE,
-        {"pydantic", "httptools", "websockets", "orjson", "numpy", "jwt", "cryptography"},
+        {
+            "pydantic",
+            "httptools",
+            "websockets",
+            "orjson",
+            "numpy",
+            "jwt",
+            "cryptography",
+            "jsonschema",
+            "referencing",
+        },
     ),
     ("brain", BRAIN, VOCABULARY | PURE | BRAIN, set()),
     ("body", BODY, VOCABULARY | PURE | BRAIN | BODY, {"gevent", "httpx", "orjson"}),
-    ("host", HOST, VOCABULARY | PURE | BRAIN | BODY | HOST, {"gevent", "locust"}),
+    (
+        "host",
+        HOST,
+        VOCABULARY | PURE | BRAIN | BODY | HOST | {"loadgen.analysis.numerals"},
+        {"gevent", "locust", "opentelemetry", "orjson", "prometheus_client", "psutil", "rich"},
+    ),
     (
         "analysis",
         ANALYSIS,
-        VOCABULARY | {"loadgen.metrics", "loadgen.plan", "loadgen.journal"} | ANALYSIS,
+        VOCABULARY
+        | {"loadgen.metrics", "loadgen.plan", "loadgen.journal", "loadgen.fitness"}
+        | ANALYSIS,
         {"numpy", "pandas", "scipy", "orjson"},
     ),
     (
         "report",
         REPORT,
         VOCABULARY | {"loadgen.metrics", "loadgen.journal"} | ANALYSIS | REPORT,
-        {"plotly", "jinja2", "markupsafe", "rich", "orjson", "numpy", "pandas"},
+        {
+            "plotly",
+            "jinja2",
+            "markupsafe",
+            "rich",
+            "orjson",
+            "numpy",
+            "pandas",
+            "kaleido",
+            "choreographer",
+        },
     ),
     (
         "cli",
-        {"loadgen.cli", "loadgen.__main__", "loadgen.probe"},
+        {
+            "loadgen.ab",
+            "loadgen.cli",
+            "loadgen.__main__",
+            "loadgen.advisor",
+            "loadgen.planning",
+            "loadgen.probe",
+            "loadgen.calibrate",
+            "loadgen.regression",
+            "loadgen.reporting",
+            "loadgen.trial",
+        },
         {"loadgen"},
-        {"click", "rich", "gevent"},
+        {"click", "rich", "gevent", "orjson"},
     ),
     (
         "mock",
@@ -84,9 +153,21 @@ ONLY_IN: list[tuple[str, set[str]]] = [
     ("gevent", {"loadgen.net", "loadgen.swarm", "loadgen.probe", "scenarios"}),
     ("locust", {"loadgen.swarm", "scenarios"}),
     ("jwt", {"loadgen.mint", "mockagent"}),
+    ("opentelemetry", {"loadgen.swarm.traces"}),
+    ("prometheus_client", {"loadgen.swarm.exposition"}),
     ("cryptography", {"loadgen.mint"}),
+    ("jsonschema", {"loadgen.feedback"}),
+    ("referencing", {"loadgen.feedback"}),
     # Only what is not on the clock.
-    ("httpx", {"loadgen.net.browser", "loadgen.net.discovery", "loadgen.net.visit"}),
+    (
+        "httpx",
+        {
+            "loadgen.net.browser",
+            "loadgen.net.control",
+            "loadgen.net.discovery",
+            "loadgen.net.visit",
+        },
+    ),
 ]
 
 PRINTERS = {"loadgen.cli", "loadgen.report.terminal", "mockagent.__main__"}

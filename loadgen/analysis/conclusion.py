@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadgen.analysis import numerals
-from loadgen.analysis.slo import BudgetResult, SloResult
-from loadgen.analysis.validity import Check, failures
+from loadgen.analysis import loadmodel, numerals
+from loadgen.analysis.budget import BudgetResult
+from loadgen.analysis.check import Check, failures
+from loadgen.analysis.slo import SloResult
 from loadgen.analysis.verdict import EXIT_CODES, Verdict, worst
 from loadgen.errors import ExitCode
 
@@ -27,25 +28,31 @@ def conclude(
     manifest: Mapping[str, Any],
     checks: Sequence[Check],
     results: Sequence[SloResult],
-    budget: BudgetResult | None,
+    budgets: Sequence[BudgetResult],
+    crossed: str | None = None,
 ) -> Conclusion:
     """Judge a run.
+
+    ``crossed``: answers went to other analysts, which is FAIL whatever the latencies are.
 
     A failed check makes it INVALID.  A run that did not come to its end can miss its targets but
     not meet them, and one without targets settles nothing.  An interrupted run keeps its verdict
     but exits as interrupted.
     """
-    judged: list[SloResult | BudgetResult] = [*results, *([budget] if budget else [])]
+    judged: list[SloResult | BudgetResult] = [*results, *budgets]
     unfinished = _unfinished(manifest)
     if failures(checks):
         verdict = Verdict.INVALID
     else:
         verdict = worst(
-            [result.verdict for result in judged] + [Verdict.INCONCLUSIVE] * bool(unfinished)
+            [result.verdict for result in judged]
+            + [Verdict.INCONCLUSIVE] * bool(unfinished)
+            + [Verdict.FAIL] * bool(crossed)
         )
     order = list(Verdict)
     reasons = [
         *failures(checks),
+        *([crossed] if crossed else []),
         *([unfinished] if unfinished else []),
         *([] if judged else ["the plan sets no SLO and no failure budget: nothing is judged"]),
         *(
@@ -56,7 +63,7 @@ def conclude(
     interrupted = bool(manifest.get("interrupted"))
     exit_code = ExitCode.INTERRUPTED if interrupted else EXIT_CODES[verdict]
     return Conclusion(
-        verdict, exit_code, _headline(manifest, verdict, results, budget), tuple(reasons)
+        verdict, exit_code, _headline(manifest, verdict, results, budgets, crossed), tuple(reasons)
     )
 
 
@@ -72,22 +79,27 @@ def _headline(
     manifest: Mapping[str, Any],
     verdict: Verdict,
     results: Sequence[SloResult],
-    budget: BudgetResult | None,
+    budgets: Sequence[BudgetResult],
+    crossed: str | None,
 ) -> str:
-    users = (manifest.get("load") or {}).get("users")
-    crowd = f"{numerals.count(users)} analysts" if isinstance(users, int) else "This load"
+    crowd = loadmodel.title(manifest) or "unknown load"
     if verdict is Verdict.INVALID:
-        return "This run says nothing about the target."
+        return f"{crowd}: this run says nothing about the target."
     if verdict is Verdict.INCONCLUSIVE:
-        return "This run does not settle the question."
+        return f"{crowd}: this run does not settle the question."
     if verdict is Verdict.PASS:
         return f"{crowd}: every target was met."
+    if crossed:
+        return f"{crowd}: answers went to analysts who had not asked for them."
     missed = [
         f"{result.title} within {numerals.seconds(result.within_s)}"
         for result in results
         if result.verdict is Verdict.FAIL
     ]
-    if budget and budget.verdict is Verdict.FAIL:
-        missed.append(f"failures at most {numerals.share(budget.budget)}")
-    total = len(results) + (budget is not None)
+    missed += [
+        f"{budget.title} at most {numerals.share(budget.budget)}"
+        for budget in budgets
+        if budget.verdict is Verdict.FAIL
+    ]
+    total = len(results) + len(budgets)
     return f"{crowd}: {len(missed)} of {total} targets missed: {', '.join(missed)}."

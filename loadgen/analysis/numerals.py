@@ -44,12 +44,22 @@ def share(part: float, against: float | None = None) -> str:
     return f"{text.rstrip('0').rstrip('.')} %"
 
 
+def mebibytes(size: float) -> str:
+    """``size`` bytes as ``12.3 MiB``."""
+    return f"{plain(round(size / 2**20, 1))} MiB"
+
+
 def column(values_ms: Sequence[float | None]) -> tuple[str, list[str]]:
     """One row of a table in one unit: the unit and the texts.  ``values_ms`` ascend."""
     present = [value for value in values_ms if value is not None]
     in_seconds = bool(present) and (present[0] >= 1000 or present[-1] >= 10_000)
     scale, unit = (1000, "s") if in_seconds else (1, "ms")
     return unit, [NONE if value is None else fixed(value / scale) for value in values_ms]
+
+
+def at_least(text: str) -> str:
+    """A value that may be larger: ``12.3`` as ``≥ 12.3``."""
+    return f"≥ {text}"
 
 
 def fixed(value: float) -> str:

@@ -17,6 +17,7 @@ class Phase(StrEnum):
     WORKING = "working"
     ANSWERING = "answering"
     LOST = "connection lost"
+    PREPARING = "token or session"
     CONNECTING = "connecting"
     AUTHENTICATING = "authenticating"
     HUMAN = "human pause"
@@ -65,6 +66,8 @@ def _milestone_spans(row: Row, end: float) -> list[Span]:
 
 def _overlays(row: Row, end: float) -> list[Span]:
     found = [(Phase.HUMAN, begin, until) for begin, until in pauses(row)]
+    for item in row.get("preparations", ()):
+        found.append((Phase.PREPARING, item["begun_ms"], item.get("done_ms", end)))
     for item in row.get("connections", ()):
         begin = item["begun_ms"]
         if "connected_ms" in item:

@@ -12,10 +12,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
+
+FloatArray = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 
@@ -62,6 +65,7 @@ def nearest_rank(ordered: NDArray[np.float64], share: Fraction) -> float | None:
     return float(ordered[rank(ordered.size, share) - 1]) if ordered.size else None
 
 
+@lru_cache(maxsize=1024)
 def rank_interval(
     n: int, share: Fraction, confidence: float = CONFIDENCE
 ) -> tuple[int, int] | None:
@@ -80,8 +84,19 @@ def rank_interval(
 
 def needed(share: Fraction, confidence: float = CONFIDENCE) -> int:
     """The smallest n for which `rank_interval` exists: p**n <= a/2 on the side of the tail."""
+    if share >= 1:
+        return 1
     tail = (1 - confidence) / 2
     return math.ceil(math.log(tail) / math.log(float(max(share, 1 - share))))
+
+
+def least(share: Fraction, confidence: float = CONFIDENCE) -> int:
+    """The smallest n for which the percentile itself is worth printing: from then on its largest
+    (of a low one the smallest) value bounds the true one on one side, n >= ln a / ln p (Wilks).
+    """
+    if share >= 1:
+        return 1
+    return math.ceil(math.log(1 - confidence) / math.log(float(max(share, 1 - share))))
 
 
 def quantile(ordered: NDArray[np.float64], share: Fraction) -> Quantile | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from loadgen.analysis import numerals
+from loadgen.analysis import frame, numerals
 from loadgen.analysis.quantiles import SHARES, ascending, quantile
 
 LEAST_WAIT_MS = 1000.0
@@ -53,13 +53,21 @@ class Queueing:
         )
 
 
+_COLUMNS = (
+    "begin_s", "end_s", "first_step_ms", "ttfp_ms", "dialect", "sent_ms", "status", "first_byte_ms",
+)  # fmt: skip
+
+
 def find(table: pd.DataFrame) -> Queueing | None:
     """The queue inside the service, if first steps show one.  ``table`` is `frame.turns`."""
-    asked = table[table["asked"]].dropna(subset=["begin_s", "end_s"])
+    asked = frame.asked(table)[[*_COLUMNS]].dropna(subset=["begin_s", "end_s"])
     if len(asked) < LEAST_TURNS:
         return None
     first, last = float(asked["begin_s"].min()), float(asked["begin_s"].max())
     begin = first + _RAMP * (last - first)
+    # A dialect whose first step is always progress too does not tell when a turn got its place.
+    before = asked["first_step_ms"] < asked["ttfp_ms"].fillna(float("inf"))
+    asked = asked[before.groupby(asked["dialect"]).transform("any")]
     chosen = asked[asked["begin_s"] >= begin]
     waits = ascending(chosen["first_step_ms"] - chosen["sent_ms"])
     median = quantile(waits, SHARES["p50"])

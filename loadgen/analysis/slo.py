@@ -1,12 +1,15 @@
 """Targets of a plan judged on *started* turns: a turn that failed has missed every target.
 
-A turn that the end of the run cut off counts with its value where it reached the mark, misses where
-it had already waited longer than the limit, and is no evidence either way otherwise.  A turn that
-recovered from a lost connection is kept out of the plain view and counted beside it.
+How a turn counts is `tally`'s business, what a share of them proves `attainment`'s.  Turns that
+recovered are a view of their own, but analysts waited in them too: the target must hold without
+them and with them.  Where turns arrive (every model but the closed one) targets count from
+SCHEDULED, and an arrival that was dropped may have missed them: nobody knows what became of that
+analyst.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -14,20 +17,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from loadgen.analysis import numerals
-from loadgen.analysis.frame import completed, plain
+from loadgen.analysis import attainment, frame, numerals, quantiles, tally, target
+from loadgen.analysis.censoring import CENSORED, sample
+from loadgen.analysis.frame import plain
 from loadgen.analysis.quantiles import ascending, exact, nearest_rank
-from loadgen.analysis.verdict import Verdict
-from loadgen.metrics import HAPPENINGS, INTENDED, MARKS, TITLES, Clock
-from loadgen.turn import Outcome
+from loadgen.analysis.shift import design_effect
+from loadgen.analysis.verdict import Verdict, worst
+from loadgen.metrics import HAPPENINGS, INTENDED, TITLES, Clock
 
-Mask = NDArray[np.bool_]
+ALIKE = 1.5
+"""From this design effect on, turns of one conversation do not count in full (method: confidence of
+a percentile).
+"""
 
-_OPEN_ENDED = {Clock.WALL, Clock.HUMAN, Clock.MAX_GAP}
-_REQUIRED = {*MARKS, *INTENDED.values()}
-_Z_95 = 1.959963984540054
+_OCCASIONAL = {*HAPPENINGS, Clock.MAX_GAP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +39,20 @@ class SloResult:
     """One target and what became of it.
 
     ``judged = met + missed``; ``failed`` of the missed ones did not complete, ``unreached`` of them
-    completed without the milestone; ``undecided`` were cut off before the limit, ``recovered`` kept
+    completed without the milestone; ``undecided`` were cut off before the limit, ``dropped`` never
+    asked (only where the clock counts from SCHEDULED), ``recovered`` kept
     apart (``recovered_met`` of those met it).  ``measured_ms`` is the percentile at ``share`` over
-    completed turns.  ``low`` and ``high`` are the Wilson 95 % interval of ``attained``.
+    completed turns, ``started_ms`` the same with failed turns as infinitely late (``never``: so
+    many failed that it is); None where there are too few turns for it.  ``low`` and ``high`` are
+    the Wilson 95 % interval of ``attained``.  ``inflation``: see `attainment`.  ``settles_at`` is
+    about how many turns would settle what is INCONCLUSIVE.
     """
 
     clock: str
     title: str
+    dialect: str | None
+    scenario: str | None
+    group: str | None
     within_s: float
     share: float
     unit: str
@@ -51,161 +62,132 @@ class SloResult:
     failed: int
     unreached: int
     undecided: int
+    dropped: int
     recovered: int
     recovered_met: int
     attained: float | None
     low: float | None
     high: float | None
     measured_ms: float | None
-    verdict: Verdict
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetResult:
-    """The failure budget: ``failed`` of ``judged`` started turns (all but the ones cut off)."""
-
-    budget: float
-    judged: int
-    failed: int
-    undecided: int
-    rate: float | None
-    low: float | None
-    high: float | None
+    started_ms: float | None
+    never: bool
+    inflation: float
+    settles_at: int | None
     verdict: Verdict
     reason: str
 
 
 def judge(slo: Mapping[str, Any], table: pd.DataFrame, items: pd.DataFrame) -> SloResult:
     """Judge one ``{clock, within_s, share}`` of a plan on `frame.turns` and `frame.happened`."""
-    clock = Clock(slo["clock"])
-    limit_ms = round(slo["within_s"] * 1000, 6)
+    clock, share = Clock(slo["clock"]), exact(slo["share"])
+    table, items = target.chosen(slo, table), target.chosen(slo, items)
+    asked, dropped = frame.asked(table), 0
     if clock in HAPPENINGS:
-        chosen = items[items["clock"] == clock.value]
-        tally = _tally_happenings(chosen, limit_ms)
-        values = chosen["value_ms"]
+        rows = items[items["clock"] == clock.value]
+        found = tally.of_happenings(rows, limit_ms(slo))
+        values = rows["value_ms"]
     else:
-        tally = _tally_turns(clock, table[table["asked"]], limit_ms)
-        values = plain(table)[f"{clock}_ms"]
-    judged = tally["met"] + tally["missed"]
-    share = exact(slo["share"])
-    low, high = wilson(tally["met"], judged)
-    measured = nearest_rank(ascending(values), share)
+        rows, found = asked, tally.of_turns(clock, asked, limit_ms(slo))
+        dropped = len(table) - len(asked) if clock in INTENDED.values() else 0
+        values = plain(table, f"{clock}_ms")[f"{clock}_ms"]
+    counts = found.counts() | {"dropped": dropped}
+    judged, inflation = counts["met"] + counts["missed"], _inflation(found, rows)
+    low, high = attainment.interval(counts["met"], judged)
+    verdict = _verdict(counts, share, clock, inflation)
+    started_ms, never = _started(clock, table, share)
+    whose = target.whose(slo)
     facts = {
-        "clock": clock.value, "title": TITLES[clock], "within_s": slo["within_s"],
-        "share": slo["share"], "unit": HAPPENINGS.get(clock, "turns"), "judged": judged, **tally,
-        "attained": tally["met"] / judged if judged else None, "low": low, "high": high,
-        "measured_ms": measured,
+        "clock": clock.value, "title": TITLES[clock] + (f" ({whose})" if whose else ""),
+        **{by: slo.get(by) for by in target.PARTS}, "within_s": slo["within_s"],
+        "share": slo["share"], "unit": HAPPENINGS.get(clock, "turns"), "judged": judged, **counts,
+        "attained": counts["met"] / judged if judged else None, "low": low, "high": high,
+        "measured_ms": _enough(ascending(values), share), "started_ms": started_ms, "never": never,
+        "inflation": inflation,
+        "settles_at": attainment.settles_at(counts["met"], judged, share, inflation)
+        if judged and verdict is Verdict.INCONCLUSIVE else None,
     }  # fmt: skip
-    return SloResult(**facts, verdict=_verdict(tally, share), reason=_reason(facts))
+    return SloResult(**facts, verdict=verdict, reason=_reason(facts, verdict))
 
 
-def _verdict(tally: Mapping[str, int], share: Fraction) -> Verdict:
-    """Turns that recovered are a view of their own, but analysts waited in them too: the target
-    must hold with them as well.  Those that were cut off before the limit may all have missed it:
-    when that would decide, nothing is decided.
-    """
-    met, judged = tally["met"], tally["met"] + tally["missed"]
-    all_met, everybody = met + tally["recovered_met"], judged + tally["recovered"]
-    if not judged:
-        return Verdict.INVALID
-    if met < share * judged or all_met < share * everybody:
-        return Verdict.FAIL
-    unknown = all_met < share * (everybody + tally["undecided"])
-    return Verdict.INCONCLUSIVE if unknown else Verdict.PASS
+def limit_ms(slo: Mapping[str, Any]) -> float:
+    """The limit of a target, in ms."""
+    return round(float(slo["within_s"]) * 1000, 6)
 
 
-def judge_failures(budget: float, table: pd.DataFrame) -> BudgetResult:
-    """Judge the share of started turns that did not complete; a budget may be used up."""
-    asked = table[table["asked"]]
-    undecided = int((asked["outcome"] == Outcome.CUT_OFF.value).sum())
-    judged = len(asked) - undecided
-    failed = judged - int(completed(asked).sum())
-    low, high = wilson(failed, judged)
-    within = bool(judged) and failed <= exact(budget) * judged
-    rate = failed / judged if judged else None
-    rate_text = numerals.share(rate, budget) if rate is not None else numerals.NONE
-    reason = (
-        f"failures: {rate_text} of {numerals.count(judged)} turns, allowed {numerals.share(budget)}"
-    )
-    verdict = Verdict.PASS if within else Verdict.FAIL if judged else Verdict.INVALID
-    return BudgetResult(budget, judged, failed, undecided, rate, low, high, verdict, reason)
+def too_few(judged: int, share: Fraction) -> bool:
+    """Whether not one of so many turns may miss: not even a look at a share of them."""
+    return share < 1 and judged < math.ceil(1 / (1 - share))
 
 
-def as_json(result: SloResult | BudgetResult) -> dict[str, Any]:
+def as_json(result: SloResult) -> dict[str, Any]:
     """The result as ``summary.json`` holds it."""
-    return asdict(result) | {"verdict": result.verdict.value}
+    rounded = {"inflation": round(result.inflation, 3), "verdict": result.verdict.value}
+    return asdict(result) | rounded
 
 
-def wilson(part: int, whole: int) -> tuple[float | None, float | None]:
-    """The 95 % Wilson score interval of a share; (None, None) of nothing."""
-    if not whole:
-        return None, None
-    rate, z2 = part / whole, _Z_95**2
-    middle = (rate + z2 / (2 * whole)) / (1 + z2 / whole)
-    reach = _Z_95 * np.sqrt(rate * (1 - rate) / whole + z2 / (4 * whole**2)) / (1 + z2 / whole)
-    return max(0.0, float(middle - reach)), min(1.0, float(middle + reach))
+def _verdict(counts: Mapping[str, int], share: Fraction, clock: Clock, inflation: float) -> Verdict:
+    """Those that were cut off before the limit may all have missed it, and so may arrivals that
+    were dropped: what that could turn is not proven.
+    """
+    met, judged = counts["met"], counts["met"] + counts["missed"]
+    all_met, everybody = met + counts["recovered_met"], judged + counts["recovered"]
+    if not judged:
+        # Nobody replied, no connection was lost: a question that this run did not ask.
+        return Verdict.INCONCLUSIVE if clock in _OCCASIONAL else Verdict.INVALID
+    proven = worst(
+        attainment.decide(part, whole, share, inflation=inflation)
+        for part, whole in ((met, judged), (all_met, everybody))
+    )
+    unknown = counts["undecided"] + counts["dropped"]
+    if proven is not Verdict.PASS or not unknown:
+        return proven
+    if attainment.decide(all_met, everybody + unknown, share, inflation=inflation) is proven:
+        return proven
+    return Verdict.INCONCLUSIVE
 
 
-def _tally_turns(clock: Clock, asked: pd.DataFrame, limit_ms: float) -> dict[str, int]:
-    value = asked[f"{clock}_ms"].to_numpy()
-    known = ~np.isnan(value)
-    fast: Mask = known & (value <= limit_ms)
-    recovered = asked["recovered"].to_numpy()
-    done: Mask = completed(asked).to_numpy() & ~recovered
-    cut: Mask = (asked["outcome"] == Outcome.CUT_OFF.value).to_numpy()
-    failed: Mask = ~done & ~cut & ~recovered
-    unreached: Mask = done & ~known if clock in _REQUIRED else np.zeros_like(done)
-
-    waited = value if clock in _OPEN_ENDED else asked["elapsed_ms"].to_numpy()
-    if clock in INTENDED.values():
-        waited = waited + np.nan_to_num(asked["lag_ms"].to_numpy())
-    reached: Mask = cut & known if clock not in _OPEN_ENDED else np.zeros_like(cut)
-    late: Mask = cut & ~reached & (waited > limit_ms)
-
-    met: Mask = (done | reached) & fast
-    missed: Mask = failed | late | unreached | ((done | reached) & known & ~fast)
-    return {
-        "met": int(met.sum()),
-        "missed": int(missed.sum()),
-        "failed": int(failed.sum()),
-        "unreached": int(unreached.sum()),
-        "undecided": int((cut & ~reached & ~late).sum()),
-        "recovered": int(recovered.sum()),
-        "recovered_met": int((recovered & fast).sum()),
-    }
+def _inflation(found: tally.Tally, rows: pd.DataFrame) -> float:
+    """How much less turns are worth because misses come by conversations."""
+    judged = found.met | found.missed
+    if not found.missed.any() or not found.met.any():
+        return 1.0
+    numbers = rows["conversation_number"].to_numpy()[judged]
+    effect = design_effect(found.missed[judged].astype(np.float64), numbers)
+    return effect if effect > ALIKE else 1.0
 
 
-def _tally_happenings(chosen: pd.DataFrame, limit_ms: float) -> dict[str, int]:
-    value = chosen["value_ms"].to_numpy()
-    known = ~np.isnan(value)
-    cut: Mask = (chosen["outcome"] == Outcome.CUT_OFF.value).to_numpy()
-    met = int((known & (value <= limit_ms)).sum())
-    undecided = int((~known & cut).sum())
-    failed = int((~known & ~cut).sum())
-    return {
-        "met": met, "missed": len(chosen) - met - undecided, "failed": failed, "unreached": 0,
-        "undecided": undecided, "recovered": 0, "recovered_met": 0,
-    }  # fmt: skip
+def _started(clock: Clock, table: pd.DataFrame, share: Fraction) -> tuple[float | None, bool]:
+    """The percentile over started turns, failed ones infinitely late; and whether it is."""
+    if clock not in CENSORED:
+        return None, False
+    turns = sample(clock, table, failures=True)
+    found = turns.quantile(share) if turns.size >= quantiles.least(share) else None
+    if found is None:
+        return None, False
+    never = math.isinf(found["value"])
+    return (None if never else found["value"]), never
 
 
-def _reason(facts: Mapping[str, Any]) -> str:
-    target = f"{facts['title']} within {numerals.seconds(facts['within_s'])}"
+def _enough(ordered: quantiles.FloatArray, share: Fraction) -> float | None:
+    return nearest_rank(ordered, share) if ordered.size >= quantiles.least(share) else None
+
+
+def _reason(facts: Mapping[str, Any], verdict: Verdict) -> str:
+    name = f"{facts['title']} within {numerals.seconds(facts['within_s'])}"
     if not facts["judged"]:
-        return f"{target}: no evidence, no {facts['unit']} to judge"
+        return f"{name}: no evidence, no {facts['unit']} to judge"
     text = (
-        f"{target}: {numerals.share(facts['attained'], facts['share'])} of "
+        f"{name}: {numerals.share(facts['attained'], facts['share'])} of "
         f"{numerals.count(facts['judged'])} {facts['unit']}, needs {numerals.share(facts['share'])}"
     )
-    if facts["measured_ms"] is not None:
-        percentile = _percentile(exact(facts["share"]))
-        text += f"; {percentile} measured {numerals.duration(facts['measured_ms'])}"
+    text += _percentile(facts)
     beside = [
         f"{numerals.count(facts[key])} {words}"
         for key, words in (
             ("failed", "failed"),
             ("unreached", "completed without it"),
             ("undecided", "cut off before the limit, not counted"),
+            ("dropped", "dropped before they began, not counted"),
         )
         if facts[key]
     ]
@@ -214,8 +196,38 @@ def _reason(facts: Mapping[str, Any]) -> str:
             f"{numerals.count(facts['recovered'])} more lost their connection and recovered, "
             f"{numerals.count(facts['recovered_met'])} of them in time"
         )
-    return text + (f" ({', '.join(beside)})" if beside else "")
+    text += f" ({', '.join(beside)})" if beside else ""
+    return text + (_wanting(facts) if verdict is Verdict.INCONCLUSIVE else "")
 
 
-def _percentile(share: Fraction) -> str:
-    return f"p{numerals.plain(float(share * 100))}"
+def _percentile(facts: Mapping[str, Any]) -> str:
+    """The percentile of completed turns, and of started ones where failures make it another."""
+    measured, started_ms = facts["measured_ms"], facts["started_ms"]
+    if measured is None:
+        return ""
+    name = f"p{numerals.plain(float(exact(facts['share']) * 100))}"
+    text = numerals.duration(measured)
+    if facts["never"]:
+        return f"; {name} measured {text} of completed turns, never of started ones"
+    if started_ms is not None and facts["missed"] and numerals.duration(started_ms) != text:
+        started = numerals.duration(started_ms)
+        return f"; {name} measured {text} of completed turns, {started} of started ones"
+    return f"; {name} measured {text}"
+
+
+def _wanting(facts: Mapping[str, Any]) -> str:
+    """What would settle it."""
+    share = exact(facts["share"])
+    if too_few(facts["judged"], share):
+        return ""  # `validity` says so
+    alike = ""
+    if facts["inflation"] > 1:
+        worth = round(facts["judged"] / facts["inflation"])
+        alike = f"; misses come by conversations, so that they are worth {numerals.count(worth)}"
+    settles_at = facts["settles_at"]
+    if settles_at is None:
+        return f"{alike}; too near to what is needed for more turns to settle it"
+    more = settles_at - facts["judged"]
+    if more > 0:
+        return f"{alike}; about {numerals.count(more)} more would settle it"
+    return f"{alike}; those that are not counted could turn it"

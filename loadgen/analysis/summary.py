@@ -13,17 +13,45 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from loadgen.analysis import frame, numerals, queueing, slo, streaming, validity
+from loadgen.analysis import (
+    backfill,
+    budget,
+    consistency,
+    drift,
+    examples,
+    firsts,
+    frame,
+    goodput,
+    health,
+    isolation,
+    loadmodel,
+    numerals,
+    occasions,
+    parts,
+    percentiles,
+    prompted,
+    queueing,
+    sides,
+    slo,
+    standstill,
+    storm,
+    streaming,
+    target,
+    validity,
+    window,
+    work,
+)
+from loadgen.analysis.censoring import CENSORED
 from loadgen.analysis.conclusion import conclude
-from loadgen.analysis.phases import phases
+from loadgen.analysis.percentiles import ms as _ms
 from loadgen.analysis.quantiles import CONFIDENCE, SHARES, ascending, quantile
+from loadgen.analysis.verdict import Verdict
 from loadgen.journal import RunData, write_whole
-from loadgen.metrics import HAPPENINGS, MARKS, TITLES, TURN_CLOCKS, Clock, elapsed
+from loadgen.metrics import INTENDED, MARKS, Clock
 from loadgen.turn import Outcome
 
 SCHEMA = 1
 SUMMARY = "summary.json"
-SLOWEST = 10
 DETAILS = 5
 DETAIL_CHARS = 200
 GROUPS = 20
@@ -38,13 +66,30 @@ def summarise(run: RunData) -> Json:
     """
     table, items = frame.turns(run), frame.happened(run)
     plan = run.manifest.get("plan") or {}
-    checks = validity.inspect(run, table)
-    results = [slo.judge(target, table, items) for target in plan.get("slo") or ()]
-    allowed = plan.get("failure_budget")
-    budget = None if allowed is None else slo.judge_failures(allowed, table)
-    conclusion = conclude(run.manifest, checks, results, budget)
-    asked = table[table["asked"]]
+    pulses = health.find(run)
+    closed = loadmodel.is_closed(run.manifest)
+    targets = target.spread(plan.get("slo") or (), closed, table)
+    judged = sides.judged(table, items)
+    results = [slo.judge(one, *judged) for one in targets]
+    budgets = budget.judge_all(plan, judged[0])
+    divided = parts.find(targets, *judged)
+    verdicts = [*(found.verdict for found in results), *(found.verdict for found in budgets)]
+    sums = consistency.inspect(run, table)
+    checks = [
+        *validity.inspect(run, table, pulses, missed=Verdict.FAIL in verdicts),
+        *(check for check in sums if not check.ok),
+    ]
+    streams = streaming.find(table, frame.gaps(run))
+    steady = window.find(run.manifest, table)
+    law = None if steady is None else window.little(table, steady.from_s, steady.to_s)
+    crossed, storms = isolation.find(run, table), storm.find(run, table)
+    drifts, grown = drift.clocks(table), drift.memory(run, table)
+    conclusion = conclude(run.manifest, checks, results, budgets, isolation.reason(crossed))
+    asked = frame.asked(table)
     queue = queueing.find(table)
+    told = work.find(run, table)
+    still, opening = standstill.find(table), firsts.compare(table)
+    slow_start = firsts.sentence(opening)
     return {
         "schema": SCHEMA,
         **_identity(run, asked),
@@ -53,23 +98,55 @@ def summarise(run: RunData) -> Json:
         "headline": conclusion.headline,
         "reasons": list(conclusion.reasons),
         "notes": [
+            *(found.sentence for found in still),
             *([queue.sentence] if queue else []),
-            *streaming.sentences(table),
+            *([slow_start] if slow_start else []),
+            *window.sentences(steady, law),
+            *parts.sentences(divided, results),
+            *streaming.sentences(streams),
+            *work.sentences(told),
+            *map(storm.sentence, storms),
+            *drift.sentences(drifts, grown),
             *_notes(run, table, items),
+            *sides.notes(run.manifest),
         ],
         "queueing": _queueing(queue),
         "turns": _turns(table),
         "quantiles": {"rule": "nearest-rank", "confidence": CONFIDENCE},
-        "metrics": _metrics(frame.plain(table), items),
+        "metrics": percentiles.table(table, items),
+        "window": _window(steady, law, targets, judged, closed),
+        "what_if": backfill.what_if(table) if closed else None,
+        "arrivals": loadmodel.arrivals(run.manifest, table),
+        "standstills": [standstill.as_json(found) for found in still],
+        "first_turns": opening,
         "recovered": _recovered(table),
         "slo": [slo.as_json(result) for result in results],
-        "failure_budget": slo.as_json(budget) if budget else None,
+        "slo_parts": divided,
+        **budget.as_json(budgets),
+        "goodput": goodput.as_json(goodput.find(targets, *judged)) if targets else None,
         "validity": [
-            {"check": check.check, "ok": check.ok, "detail": check.detail} for check in checks
+            {"check": c.check, "ok": c.ok, "detail": c.detail, "advice": c.advice} for c in checks
         ],
+        "streaming": [streaming.as_json(one) for one in streams],
+        "consistency": consistency.as_json([*sums, consistency.law(steady, law)]),
+        "generator": {
+            "processes": [health.as_json(pulse) for pulse in pulses],
+            "timeline": health.timeline(run),
+            "calibration": run.manifest.get("calibration"),
+        },
+        "isolation": isolation.as_json(crossed),
+        "adversity": [storm.as_json(moment) for moment in storm.moments(run)],
+        "storms": [storm.as_json(item) for item in storms],
+        "drift": {clock.value: drift.as_json(made) for clock, made in drifts.items()},
+        "memory": {name: drift.as_json(made) for name, made in grown.items()},
+        "completed_after": _completed_after(table),
         "failures": _failures(asked),
-        "dialects": _dialects(asked),
-        "slowest": _slowest(run),
+        "dialects": _groups(asked, "dialect"),
+        "groups": _groups(asked, "group"),
+        "work": {dialect: work.as_json(found) for dialect, found in told.items()},
+        "prompted": prompted.find(table),
+        "stages": occasions.stages(run, table),
+        **examples.find(run, table),
     }
 
 
@@ -90,7 +167,8 @@ def _identity(run: RunData, asked: pd.DataFrame) -> Json:
         "started_at": manifest.get("started_at"),
         "ended_at": manifest.get("ended_at"),
         "target": manifest.get("target") or {},
-        "load": manifest.get("load") or {},
+        "sides": manifest.get("sides"),
+        "load": (manifest.get("load") or {}) | {"title": loadmodel.title(manifest)},
         "seed": manifest.get("seed"),
         "plan_hash": manifest.get("plan_hash"),
         "workers": len(manifest.get("workers") or ()),
@@ -99,17 +177,44 @@ def _identity(run: RunData, asked: pd.DataFrame) -> Json:
     }
 
 
+def _window(
+    steady: window.Window | None,
+    law: window.Little | None,
+    targets: list[Json],
+    judged: tuple[pd.DataFrame, pd.DataFrame],
+    closed: bool,
+) -> Json | None:
+    """The steady window with its own figures, beside those of the whole run."""
+    found = window.as_json(steady, law)
+    if steady is None or found is None:
+        return None
+    table = judged[0]
+    inside = table[(table["end_s"] >= steady.from_s) & (table["end_s"] <= steady.to_s)]
+    good = goodput.find(targets, *judged, (steady.from_s, steady.to_s)) if targets else None
+    clocks = MARKS if closed else tuple(INTENDED.values())
+    return found | {
+        "goodput": goodput.as_json(good),
+        "metrics": {clock.value: percentiles.mark(clock, inside) for clock in clocks},
+    }
+
+
 def _notes(run: RunData, table: pd.DataFrame, items: pd.DataFrame) -> list[str]:
     """What a careful reader wants to know although it decides nothing."""
-    asked, done = table[table["asked"]], table[frame.completed(table)]
+    asked = frame.asked(table)
+    done = table.loc[frame.completed(table), ["recovered", "ttfp_ms"]]
     by_user_clock = int((asked["stamp"] == "user").sum())
     negative = items.loc[items["value_ms"] < 0, "value_ms"]
     counted = (
-        (len(table) - len(asked), "arrivals found no free analyst and were dropped"),
+        (len(table) - len(asked), "arrivals were dropped: they could not begin when they were due"),
         (int(done["ttfp_ms"].isna().sum()), "completed turns showed no progress before the answer"),
         (
             int(done["recovered"].sum()),
             "completed turns lost their connection and recovered; they are judged apart",
+        ),
+        (
+            int(table["looked_away"].sum()),
+            "turns were read late on purpose (slow_share): what they waited for is partly "
+            "the analyst",
         ),
         (
             int((asked["outcome"] == Outcome.CUT_OFF.value).sum()),
@@ -128,10 +233,10 @@ def _notes(run: RunData, table: pd.DataFrame, items: pd.DataFrame) -> list[str]:
 
 def _turns(table: pd.DataFrame) -> Json:
     """``started`` is the sum of all outcomes but ``dropped``."""
-    asked = table[table["asked"]]
+    asked = frame.asked(table)
     outcomes = table["outcome"].value_counts()
     causes = table[table["cause"] != ""]["cause"].value_counts()
-    done = table[frame.completed(table)]
+    done = table.loc[frame.completed(table), ["recovered", "ttfp_ms"]]
     return {
         "started": len(asked),
         **{outcome.value: int(outcomes.get(outcome.value, 0)) for outcome in Outcome},
@@ -155,54 +260,25 @@ def _queueing(queue: queueing.Queueing | None) -> Json | None:
     }
 
 
-def _metrics(plain: pd.DataFrame, items: pd.DataFrame) -> Json:
-    metrics = {
-        clock.value: _metric(clock, plain[f"{clock}_ms"], "completed turns")
-        for clock in TURN_CLOCKS
-    }
-    waited = plain.loc[plain["human_ms"] > 0, "human_ms"]
-    metrics[Clock.HUMAN.value] = _metric(Clock.HUMAN, waited, "completed turns with a pause")
-    for clock, population in HAPPENINGS.items():
-        values = items.loc[items["clock"] == clock.value, "value_ms"]
-        metrics[clock.value] = _metric(clock, values, population)
-    return {
-        name: metric
-        for name, metric in metrics.items()
-        if name in MARKS or metric["n"] or metric["missing"]
-    }
-
-
-def _metric(clock: Clock, values: pd.Series[float], population: str) -> Json:
-    ordered = ascending(values)
-    metric: Json = {
-        "title": TITLES[clock],
-        "population": population,
-        "n": ordered.size,
-        "missing": len(values) - ordered.size,
-    }
-    for name, share in SHARES.items():
-        found = quantile(ordered, share)
-        metric[name] = found and {
-            "value_ms": _ms(found.value),
-            "low_ms": _ms(found.low),
-            "high_ms": _ms(found.high),
-            "needs_n": found.needs,
-        }
-    metric["max_ms"] = _ms(float(ordered[-1])) if ordered.size else None
-    return metric
-
-
 def _recovered(table: pd.DataFrame) -> Json:
     chosen = table[frame.completed(table) & table["recovered"]]
     marks = (Clock.TTFV, Clock.TTFA, Clock.TTC, Clock.WALL)
     return {
         "turns": len(chosen),
         "metrics": {
-            clock.value: _metric(clock, chosen[f"{clock}_ms"], "recovered turns")
+            clock.value: percentiles.metric(clock, chosen, "recovered turns")
             for clock in marks
             if len(chosen)
         },
     }
+
+
+def _completed_after(table: pd.DataFrame) -> Json | None:
+    times = ascending(frame.plain(table, "ttc_ms")["ttc_ms"])
+    median = quantile(times, SHARES["p50"])
+    if median is None:
+        return None
+    return {"p50_ms": _ms(median.value), "max_ms": _ms(float(times[-1]))}
 
 
 def _failures(asked: pd.DataFrame) -> list[Json]:
@@ -232,43 +308,23 @@ def _failures(asked: pd.DataFrame) -> list[Json]:
     return sorted(groups, key=lambda group: -group["n"])[:GROUPS]
 
 
-def _dialects(asked: pd.DataFrame) -> Json:
+_GROUPED = (
+    "asked", "outcome", "cause", "recovered", "prompts", "conversation_number",
+    *(f"{clock}_ms" for clock in CENSORED),
+)  # fmt: skip
+
+
+def _groups(asked: pd.DataFrame, by: str) -> Json:
+    """Turns and clocks of each value of a column."""
     found: Json = {}
-    for dialect, chosen in asked.groupby("dialect", sort=True):
+    columns = dict.fromkeys((by, *_GROUPED))
+    for name, chosen in asked[[*columns]].groupby(by, sort=True):
         plain = frame.plain(chosen)
-        found[str(dialect)] = {
+        found[str(name)] = {
             "turns": _turns(chosen),
             "metrics": {
-                clock.value: _metric(clock, plain[f"{clock}_ms"], "completed turns")
-                for clock in (Clock.TTFV, Clock.TTFP, Clock.TTFA, Clock.TTC)
+                clock.value: percentiles.metric(clock, plain, "completed turns")
+                for clock in CENSORED
             },
         }
     return found
-
-
-def _slowest(run: RunData) -> list[Json]:
-    """The turns that held an analyst up longest (server time), with their phases."""
-    timed = [(value, row) for row in run.rows if (value := elapsed(row)) is not None]
-    timed.sort(key=lambda pair: (-pair[0], pair[1]["turn"]))
-    return [
-        {
-            "turn": row["turn"],
-            "user": row.get("user", ""),
-            "dialect": row.get("dialect", ""),
-            "outcome": row["outcome"],
-            "cause": row.get("cause", ""),
-            "detail": row.get("detail", "")[:DETAIL_CHARS],
-            "elapsed_ms": _ms(value),
-            "wall_ms": _ms(row["ended_ms"]),
-            "phases": [
-                {"phase": s.phase.value, "begin_ms": _ms(s.begin_ms), "end_ms": _ms(s.end_ms)}
-                for s in phases(row)
-            ],
-        }
-        for value, row in timed[:SLOWEST]
-    ]
-
-
-def _ms(value: float | None) -> float | None:
-    """Rounded to the microsecond, which is finer than any stamp is good for."""
-    return None if value is None else round(value, 3)

@@ -4,12 +4,15 @@ INVALID, whatever its latencies say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
 
 import pandas as pd
 
-from loadgen.analysis import numerals
+from loadgen.analysis import attainment, frame, numerals, slo, strain
+from loadgen.analysis.check import Check
+from loadgen.analysis.health import Pulse
+from loadgen.analysis.quantiles import exact
 from loadgen.journal import RunData
 from loadgen.metrics import impossible
 from loadgen.turn import Cause, Outcome
@@ -21,37 +24,47 @@ OURS = (Cause.GENERATOR_FAULT, Cause.CLIENT_RESOURCE)
 """Causes that say nothing about the target."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check; ``ok`` false makes the run INVALID."""
+def inspect(
+    run: RunData, table: pd.DataFrame, pulses: Sequence[Pulse], *, missed: bool = False
+) -> list[Check]:
+    """All checks of a run, in the order in which a reader should doubt it.
 
-    check: str
-    ok: bool
-    detail: str
-
-
-def inspect(run: RunData, table: pd.DataFrame) -> list[Check]:
-    """All checks of a run, in the order in which a reader should doubt it."""
-    asked = table[table["asked"]]
+    ``missed``: a target was.  That takes fewer turns than to meet one.
+    """
+    asked = frame.asked(table)
     return [
-        _turns(len(asked)),
+        _faults(run),
+        _turns(run, asked, missed),
         _manifest(run),
         _generator(run, asked),
-        _faults(run),
-        _workers(run),
+        _workers(run, pulses),
+        *strain.inspect(run, table, pulses),
         _journals(run),
         _outcomes(table),
     ]
 
 
-def failures(checks: Iterable[Check]) -> list[str]:
-    """The sentences of the checks that failed."""
-    return [check.detail for check in checks if not check.ok]
-
-
-def _turns(number: int) -> Check:
+def _turns(run: RunData, asked: pd.DataFrame, missed: bool) -> Check:
+    """With fewer turns than it takes for one to be outside a target's share nothing can be said of
+    that share.  From there on the targets themselves say what more it takes, and of turns that the
+    end of the run cut off what they are worth.
+    """
+    number = len(asked)
     if not number:
         return Check("turns", False, "no turn was started: there is nothing to judge")
+    shares = [target["share"] for target in (run.manifest.get("plan") or {}).get("slo") or ()]
+    share = max((exact(share) for share in shares if share < 1), default=None)
+    ended = number - int((asked["outcome"] == Outcome.CUT_OFF.value).sum())
+    if share is not None and ended and slo.too_few(ended, share) and not missed:
+        least, settled = math.ceil(1 / (1 - share)), attainment.needed(share)
+        return Check(
+            "turns",
+            False,
+            f"{numerals.count(ended)} turns are too few to judge a target for "
+            f"{numerals.share(float(share))} of them, which takes {numerals.count(least)}, and "
+            f"{numerals.count(settled or least)} without a miss to meet it",
+            "run longer or with more analysts",
+        )
     return Check("turns", True, f"{numerals.count(number)} turns were started")
 
 
@@ -66,17 +79,16 @@ def _manifest(run: RunData) -> Check:
 
 def _generator(run: RunData, asked: pd.DataFrame) -> Check:
     spoilt = int(asked["cause"].isin([cause.value for cause in OURS]).sum())
-    breaches = [name for name in map(impossible, run.rows) if name is not None]
+    breaches = asked.loc[asked["impossible"], "row"]
     bad, number = spoilt + len(breaches), len(asked)
     if not bad:
         return Check("generator", True, "no turn was spoilt by the generator")
     parts = []
     if spoilt:
         parts.append(f"{numerals.count(spoilt)} failed for want of a local resource or by a bug")
-    if breaches:
-        parts.append(
-            f"{numerals.count(len(breaches))} have impossible times (first: {breaches[0]})"
-        )
+    if len(breaches):
+        first = impossible(run.rows[int(breaches.min())])
+        parts.append(f"{numerals.count(len(breaches))} have impossible times (first: {first})")
     rate = bad / number if number else 1.0
     detail = (
         f"the generator spoilt {numerals.share(rate, FAULT_BUDGET)} of {numerals.count(number)} "
@@ -92,11 +104,17 @@ def _faults(run: RunData) -> Check:
     return Check("faults", True, "the generator could do what the plan says")
 
 
-def _workers(run: RunData) -> Check:
+def _workers(run: RunData, pulses: Sequence[Pulse]) -> Check:
     lost = run.manifest.get("lost_workers") or []
     total = len(run.manifest.get("workers") or [])
     if lost:
-        named = ", ".join(str(worker) for worker in lost)
+        last = {pulse.process: pulse.to_s for pulse in pulses}
+        named = ", ".join(
+            f"{worker}, last heard at {numerals.seconds(round(last[worker], 1))}"
+            if worker in last
+            else str(worker)
+            for worker in lost
+        )
         return Check(
             "workers",
             False,

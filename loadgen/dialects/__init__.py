@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from loadgen.dialects.arag_http import AragHttp
+from loadgen.dialects.arag_ws import AragWs
 from loadgen.dialects.contract import Dialect, Options, Site
 from loadgen.dialects.nat_poll import NatPoll
 from loadgen.dialects.nat_sse import NatSse
@@ -16,11 +18,19 @@ _NOWHERE = Site()
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 DIALECTS: dict[str, Callable[[str | None, Site, Options], Dialect]] = {
+    "arag-http": AragHttp,
+    "arag-ws": AragWs,
     "nat-poll": NatPoll,
     "nat-sse": NatSse,
     "nat-ws": NatWs,
 }
 """Dialects by name, each made from (route or None for its own default, site, options)."""
+
+NEEDED: Mapping[str, Options] = {
+    "arag-http": {"agent": "AGENT"},
+    "arag-ws": {"agent": "AGENT"},
+}
+"""Options that a dialect cannot be made without, each with a word in its place."""
 
 
 def create(

@@ -32,9 +32,10 @@ class Chunks:
             if type(delta) is dict and (events := self._delta(delta)):
                 return events
             if reason := choices[0].get("finish_reason"):
-                return (Notice("finish", brief(reason) if type(reason) is str else shown(reason)),)
-        if chunk.get("usage"):
-            return (Notice("usage"),)
+                text = brief(reason) if type(reason) is str else shown(reason)
+                return (Notice("finish", text), *_usage(chunk))
+        if usage := _usage(chunk):
+            return usage
         return (Notice("unknown", "data") if choices is None else Notice("empty delta"),)
 
     def _delta(self, delta: dict[str, Any]) -> tuple[Event, ...]:
@@ -64,3 +65,14 @@ class Chunks:
                 self._tool = name if name and type(name) is str else self._tool
                 arguments = arguments or function.get("arguments")
         return Progress("tool_call", self._tool) if arguments else Notice("empty tool call")
+
+
+def _usage(chunk: dict[str, Any]) -> tuple[Notice, ...]:
+    """How many tokens the answer has, as the server counts them; without a number if it does not
+    say how many of them are the answer's.
+    """
+    usage = chunk.get("usage")
+    if not usage:
+        return ()
+    number = usage.get("completion_tokens") if type(usage) is dict else None
+    return (Notice("usage", str(number) if type(number) is int and number > 0 else ""),)

@@ -16,8 +16,8 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from loadgen.errors import ConfigError
-from loadgen.events import Event, Prompt
+from loadgen.errors import ConfigError, GeneratorError
+from loadgen.events import Event, Failed, Prompt
 from loadgen.wire.frame import AnyFrame, Request
 
 Options = Mapping[str, Any]
@@ -39,11 +39,20 @@ def read_options(model: type[_Model], dialect: str, options: Options) -> _Model:
     except ValidationError as error:
         known = ", ".join(model.model_fields) or "none"
         lines = [
-            f"options.{'.'.join(map(str, item['loc']))} of {dialect}: {item['msg']}, "
-            f"got {item['input']!r}; its options are {known}"
+            f"options.{'.'.join(map(str, item['loc']))} of {dialect} {_complaint(item)}; "
+            f"its options are {known}"
             for item in error.errors(include_url=False)
         ]
         raise ConfigError("\n".join(lines)) from None
+
+
+def _complaint(item: Any) -> str:
+    if item["type"] == "extra_forbidden":
+        return "is not one of its options; check the spelling"
+    if item["type"] == "missing":
+        return "is missing"
+    message = item["msg"].removeprefix("Value error, ")
+    return f"is not usable: {message[:1].lower()}{message[1:]}, got {item['input']!r}"
 
 
 class Wire(Enum):
@@ -122,6 +131,34 @@ class Ask:
     history: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a connection is opened for.
+
+    ``resume``: it takes up a turn again that an earlier one lost.  ``grants``: what the server gave
+    in answer to the dialect's preparations, by their names.
+    """
+
+    identity: Identity
+    conversation: str
+    resume: bool = False
+    grants: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """A request that must be granted before a connection can be opened.
+
+    ``lasting``: the grant serves the whole conversation, else one connection.  ``secret``: it must
+    never be recorded or printed.
+    """
+
+    name: str
+    request: Request
+    lasting: bool = False
+    secret: bool = False
+
+
 class Shape(StrEnum):
     """How a reply is written; all but ``right`` are there to provoke the server."""
 
@@ -130,6 +167,8 @@ class Shape(StrEnum):
     """Not as the server's schema wants it."""
     OTHER_TYPE = "other_type"
     """A reply to another kind of prompt."""
+    WRONG_ID = "wrong_id"
+    """A reply to a prompt that nobody made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +196,12 @@ class Decoder(Protocol):
     def __call__(self, frame: AnyFrame) -> tuple[Event, ...]:
         """What ``frame`` means."""
 
+    def usual(self, message: bytes) -> str | None:
+        """The answer text of ``message`` (of `Link.usual`), if calling this decoder with its frame
+        would give just one `Answer`; else None, and the frame will come.  A shorter way for nearly
+        all of a stream, which a decoder need not have.
+        """
+
     def polled(self, status: int, body: str) -> tuple[Event, ...]:
         """What the answer to `Dialect.poll` means: at least one event.  Only decoders that give
         `Pending` are asked.
@@ -164,16 +209,35 @@ class Decoder(Protocol):
 
 
 class Dialect(Protocol):
-    """An agent's wire language."""
+    """An agent's wire language.  `Plain` has the defaults of what most do without."""
 
     name: str
     wire: Wire
     route: str
+    resumes: bool
+    """Whether a turn goes on when its socket is lost and another takes its conversation up."""
+    reasks: int
+    """How often a question is put again, at once, when its connection is lost."""
+    one_turn: bool
+    """Whether a socket carries one turn and is closed after it."""
+    one_conversation: bool
+    """Whether a socket belongs to the conversation that it was opened for."""
+    reopens: bool
+    """Whether the analyst's login elsewhere costs the socket, and a new one goes on."""
+    secrets: tuple[str, ...]
+    """Credentials that it learned on the way, and that must never be recorded or printed."""
 
-    def upgrade(self, identity: Identity, resume: str | None) -> Request:
-        """The opening request of a socket; ``resume`` is the conversation to take up again.
-        WebSocket dialects only.
-        """
+    def preparations(self, opening: Opening) -> tuple[Preparation, ...]:
+        """What is needed first, in order; what `Opening.grants` has already is left out."""
+
+    def granted(self, name: str, status: int, body: str) -> str | Failed:
+        """What the answer to the preparation ``name`` gives, or why it gives nothing."""
+
+    def farewell(self, opening: Opening) -> Request | None:
+        """The request that ends a conversation on the server."""
+
+    def upgrade(self, opening: Opening) -> Request:
+        """The opening request of a socket.  WebSocket dialects only."""
 
     def login(self, identity: Identity) -> str | None:
         """The message that must be answered by `Login` before anything else is sent; None when
@@ -190,6 +254,12 @@ class Dialect(Protocol):
         """The answer to a prompt: a request for a connection of its own, or a message on the
         socket.
         """
+
+    def quit(self) -> str | None:
+        """What an analyst says on the socket that gives its turn up; None: it just leaves."""
+
+    def visited(self, location: str) -> None:
+        """The analyst's login elsewhere ended at the URL ``location``."""
 
     def decoder(self) -> Decoder:
         """A fresh decoder."""
@@ -209,3 +279,82 @@ class Dialect(Protocol):
 
     def state(self, status: int, body: str) -> str:
         """What the answer to `reconcile` says of the run, in a word or two."""
+
+
+class PlainDecoder:
+    """What a decoder does that has nothing special."""
+
+    __slots__ = ()
+
+    def begin(self, turn: str) -> None:
+        """Nothing to do: an answer is the turn's own."""
+
+    def usual(self, message: bytes) -> str | None:
+        """There is no shorter way."""
+        return None
+
+    def polled(self, status: int, body: str) -> tuple[Event, ...]:
+        """What does not poll is never asked."""
+        raise GeneratorError("this dialect does not poll")
+
+
+class Plain:
+    """What a dialect does that has nothing special: no preparations, no socket, no polls."""
+
+    name: str
+    resumes = False
+    reasks = 0
+    one_turn = False
+    one_conversation = False
+    reopens = False
+    secrets: tuple[str, ...] = ()
+
+    def preparations(self, opening: Opening) -> tuple[Preparation, ...]:
+        """Nothing is needed first."""
+        return ()
+
+    def granted(self, name: str, status: int, body: str) -> str | Failed:
+        """Nothing was asked for."""
+        raise self._cannot("prepare")
+
+    def farewell(self, opening: Opening) -> Request | None:
+        """The server need not know."""
+        return None
+
+    def upgrade(self, opening: Opening) -> Request:
+        """There is no socket to open."""
+        raise self._cannot("open a socket")
+
+    def login(self, identity: Identity) -> str | None:
+        """Identity travels with each request."""
+        return None
+
+    def greetings(self) -> tuple[str, ...]:
+        """Nothing to say."""
+        return ()
+
+    def quit(self) -> str | None:
+        """An analyst that gives up just leaves."""
+        return None
+
+    def visited(self, location: str) -> None:
+        """Where a login ended does not matter."""
+
+    def replied(self, status: int, body: str) -> Event:
+        """Replies travel on the socket and have no answer of their own."""
+        raise self._cannot("reply by a request")
+
+    def poll(self, key: str, ask: Ask, identity: Identity) -> Request:
+        """A stream is never asked again and again."""
+        raise self._cannot("poll")
+
+    def reconcile(self, execution: str, ask: Ask, identity: Identity) -> Request | None:
+        """Runs have no id."""
+        return None
+
+    def state(self, status: int, body: str) -> str:
+        """Never asked for."""
+        raise self._cannot("ask for the state of a run")
+
+    def _cannot(self, what: str) -> GeneratorError:
+        return GeneratorError(f"{self.name} does not {what}")

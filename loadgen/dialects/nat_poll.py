@@ -36,6 +36,8 @@ from loadgen.dialects.contract import (
     Identity,
     OptionModel,
     Options,
+    Plain,
+    PlainDecoder,
     Reply,
     Site,
     Wire,
@@ -43,7 +45,6 @@ from loadgen.dialects.contract import (
 )
 from loadgen.dialects.nat_http import Body
 from loadgen.dialects.refusal import brief, outcome_of, refused, shown
-from loadgen.errors import GeneratorError
 from loadgen.events import Answer, Completed, Event, Failed, Notice, Pending, Prompt
 from loadgen.turn import Cause, Outcome
 from loadgen.wire.frame import AnyFrame, End, Frame, Garbage, Head, Request
@@ -73,7 +74,7 @@ class NatPollOptions(OptionModel):
     poll_s: float = Field(0.5, gt=0, le=3600)
 
 
-class NatPoll:
+class NatPoll(Plain):
     """The dialect ``nat-poll``.
 
     Raises `ConfigError` for a route that is not in `SINGLES`, and for an option that does nothing
@@ -93,18 +94,6 @@ class NatPoll:
         if self._body is not Body.WORKFLOW and "input" in self._options.model_fields_set:
             able = [name for name, body in SINGLES.items() if body is Body.WORKFLOW]
             raise nat_http.only_on(self.name, "input", able, self.route)
-
-    def upgrade(self, identity: Identity, resume: str | None) -> Request:
-        """There is no socket to open."""
-        raise GeneratorError("nat-poll has no socket to open")
-
-    def login(self, identity: Identity) -> str | None:
-        """Identity travels with each request."""
-        return None
-
-    def greetings(self) -> tuple[str, ...]:
-        """There is no socket to greet on."""
-        return ()
 
     def ask(self, ask: Ask, identity: Identity) -> Request:
         """The question as the route takes it."""
@@ -136,7 +125,7 @@ class NatPoll:
         return nat_http.state(status, body)
 
 
-class PollDecoder:
+class PollDecoder(PlainDecoder):
     """The frames of one answer, and the polls after it, to events; see the module's table."""
 
     __slots__ = (
@@ -155,9 +144,6 @@ class PollDecoder:
         """Whether the first answer has ended."""
         self._over = False
         """Whether the turn has."""
-
-    def begin(self, turn: str) -> None:
-        """Nothing to do: the answer is the turn's own."""
 
     def __call__(self, frame: AnyFrame) -> tuple[Event, ...]:
         """What ``frame`` means."""

@@ -42,6 +42,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+import orjson
 from pydantic import Field, field_validator
 
 from loadgen.dialects import nat, nat_http
@@ -51,6 +52,8 @@ from loadgen.dialects.contract import (
     Identity,
     OptionModel,
     Options,
+    Plain,
+    PlainDecoder,
     Reply,
     Site,
     Wire,
@@ -58,7 +61,6 @@ from loadgen.dialects.contract import (
 )
 from loadgen.dialects.nat_http import Body
 from loadgen.dialects.refusal import brief, refused
-from loadgen.errors import GeneratorError
 from loadgen.events import Answer, Completed, Event, Failed, Notice, Prompt
 from loadgen.turn import Cause, Outcome
 from loadgen.wire.frame import AnyFrame, End, Frame, Garbage, Head, Request
@@ -124,7 +126,7 @@ class NatSseOptions(OptionModel):
         return value
 
 
-class NatSse:
+class NatSse(Plain):
     """The dialect ``nat-sse``.
 
     Raises `ConfigError` for a route that is not in `STREAMS`, and for an option that does nothing
@@ -145,18 +147,6 @@ class NatSse:
         query = {} if wanted is None else {"filter_steps": wanted}
         self._path = nat_http.with_query(self.route, query)
 
-    def upgrade(self, identity: Identity, resume: str | None) -> Request:
-        """There is no socket to open."""
-        raise GeneratorError("nat-sse has no socket to open")
-
-    def login(self, identity: Identity) -> str | None:
-        """Identity travels with each request."""
-        return None
-
-    def greetings(self) -> tuple[str, ...]:
-        """There is no socket to greet on."""
-        return ()
-
     def ask(self, ask: Ask, identity: Identity) -> Request:
         """The question as the route takes it."""
         body, parameter = self._stream.body, self._options.input
@@ -174,10 +164,6 @@ class NatSse:
         """What the answer to a reply means; the stream decides."""
         return nat_http.replied(status, body)
 
-    def poll(self, key: str, ask: Ask, identity: Identity) -> Request:
-        """A stream is never asked again and again."""
-        raise GeneratorError("nat-sse does not poll")
-
     def reconcile(self, execution: str, ask: Ask, identity: Identity) -> Request | None:
         """The request for what became of a run that had asked the human."""
         if not self._stream.interactive:
@@ -189,7 +175,7 @@ class NatSse:
         return nat_http.state(status, body)
 
 
-class SseDecoder:
+class SseDecoder(PlainDecoder):
     """The frames of one answer to events; see the module's tables."""
 
     __slots__ = (
@@ -208,13 +194,6 @@ class SseDecoder:
         self._failure: Failed | None = None
         self._cut = False
         self._over = False
-
-    def begin(self, turn: str) -> None:
-        """Nothing to do: the answer is the turn's own."""
-
-    def polled(self, status: int, body: str) -> tuple[Event, ...]:
-        """A stream is never asked again and again."""
-        raise GeneratorError("nat-sse does not poll")
 
     def __call__(self, frame: AnyFrame) -> tuple[Event, ...]:
         """What ``frame`` means."""
@@ -235,6 +214,28 @@ class SseDecoder:
             detail = brief(frame.detail)
             return (Failed(Outcome.FAILED, Cause.PROTOCOL_VIOLATION, detail),)
         return (Notice("unknown", type(frame).__name__),)
+
+    def usual(self, message: bytes) -> str | None:
+        """The content of a chunk that has nothing else to say."""
+        if self._over or self._head is not None:
+            return None
+        try:
+            chunk = orjson.loads(message)
+            delta = chunk["choices"][0]["delta"]
+            content = delta["content"]
+        except (ValueError, LookupError, TypeError):
+            return None
+        if (
+            type(content) is not str
+            or not content
+            or "error" in chunk
+            or delta.get("tool_calls")
+            or delta.get("reasoning_content")
+            or delta.get("reasoning")
+        ):
+            return None
+        self._chunks.answered = True
+        return content
 
     def _headers(self, head: Head) -> tuple[Event, ...]:
         # A header that is written twice comes joined by a comma.

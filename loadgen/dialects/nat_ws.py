@@ -34,18 +34,22 @@ from urllib.parse import urlencode
 import orjson
 
 from loadgen.dialects import nat
+from loadgen.dialects.closing import closing_words
 from loadgen.dialects.contract import (
     Ask,
     Identity,
+    Opening,
     OptionModel,
     Options,
+    Plain,
+    PlainDecoder,
     Reply,
     Shape,
     Site,
     Wire,
     read_options,
 )
-from loadgen.dialects.refusal import brief, outcome_of, retry_after_ns, shown
+from loadgen.dialects.refusal import brief, retry_after_ns, shown, upgrade_cause
 from loadgen.errors import ConfigError, GeneratorError
 from loadgen.events import (
     Answer,
@@ -70,21 +74,6 @@ LOGIN_FIELDS = {
 value, the server does not answer at all.
 """
 
-CLOSE_CODES = {
-    1000: "normal closure",
-    1001: "going away",
-    1002: "protocol error",
-    1003: "unsupported data",
-    1006: "no close frame",
-    1007: "invalid data",
-    1008: "policy violation",
-    1009: "message too big",
-    1011: "internal error",
-    1012: "service restart",
-    1013: "try again later",
-}
-"""Names of RFC 6455, 7.4.1 and its registry."""
-
 _CLOSE_CAUSES = {
     1002: Cause.PROTOCOL_VIOLATION,
     1003: Cause.PROTOCOL_VIOLATION,
@@ -93,8 +82,6 @@ _CLOSE_CAUSES = {
     1009: Cause.PROTOCOL_VIOLATION,
 }
 """1008 is how NAT refuses a credential at the handshake."""
-
-_REFUSED_CAUSES = (Cause.AUTH_REJECTED, Cause.RATE_LIMITED)
 
 _CODES_WITHOUT_CLOSING = {
     "user_auth_error": (Outcome.REFUSED, Cause.AUTH_REJECTED),
@@ -109,6 +96,8 @@ _CLOSING = ("complete", "completed", "failed")
 _ANY_TURN = (None, "", "default")
 """What the server writes where it has no turn to name."""
 
+_LARGEST = 4096  # of a longer one not all need be parsed
+_RESPONSE = "system_response_message"
 _STEP_OPENING = '{"type":"system_intermediate_message"'
 _STALE = (Notice("stale"),)
 _LATE = (Notice("late"),)
@@ -125,11 +114,12 @@ class NatWsOptions(OptionModel):
     oauth_mode: Literal["redirect", "popup"] | None = None
 
 
-class NatWs:
+class NatWs(Plain):
     """The dialect ``nat-ws``; replies travel on the socket, so the site does not matter to it."""
 
     name = "nat-ws"
     wire = Wire.WEBSOCKET
+    resumes = True
 
     def __init__(
         self, route: str | None = None, site: Site | None = None, options: Options | None = None
@@ -137,9 +127,11 @@ class NatWs:
         self.route = route or "/websocket"
         self._options = read_options(NatWsOptions, self.name, options or {})
 
-    def upgrade(self, identity: Identity, resume: str | None) -> Request:
+    def upgrade(self, opening: Opening) -> Request:
         """``conversation_id`` is for resuming only: it does not name the turns to come."""
-        query = {**({"conversation_id": resume} if resume is not None else {}), **identity.query}
+        identity = opening.identity
+        query = {"conversation_id": opening.conversation} if opening.resume else {}
+        query |= identity.query
         path = self.route
         if query:
             path = f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
@@ -210,24 +202,8 @@ class NatWs:
         """A decoder for the life of one socket."""
         return WsDecoder()
 
-    def replied(self, status: int, body: str) -> Event:
-        """Replies travel on the socket and have no answer of their own."""
-        raise GeneratorError("nat-ws replies on its socket, not by a request")
 
-    def poll(self, key: str, ask: Ask, identity: Identity) -> Request:
-        """A socket is never asked again and again."""
-        raise GeneratorError("nat-ws does not poll")
-
-    def reconcile(self, execution: str, ask: Ask, identity: Identity) -> Request | None:
-        """Runs of a socket have no id."""
-        return None
-
-    def state(self, status: int, body: str) -> str:
-        """Never asked for."""
-        raise GeneratorError("nat-ws does not ask for the state of a run")
-
-
-class WsDecoder:
+class WsDecoder(PlainDecoder):
     """The frames of one socket to events; see the module's table."""
 
     __slots__ = ("_failure", "_open", "_said", "_steps", "_turn")
@@ -247,10 +223,6 @@ class WsDecoder:
         self._said = False
         self._failure = None
 
-    def polled(self, status: int, body: str) -> tuple[Event, ...]:
-        """A socket is never asked again and again."""
-        raise GeneratorError("nat-ws does not poll")
-
     def __call__(self, frame: AnyFrame) -> tuple[Event, ...]:
         """What ``frame`` means."""
         if type(frame) is Frame:
@@ -264,6 +236,23 @@ class WsDecoder:
         if type(frame) is Garbage:
             return (Failed(Outcome.FAILED, Cause.PROTOCOL_VIOLATION, brief(frame.detail)),)
         return (Notice("unknown", type(frame).__name__),)
+
+    def usual(self, message: bytes) -> str | None:
+        """The text of a response of the current turn that goes on."""
+        if not self._open or len(message) > _LARGEST:
+            return None
+        try:
+            told = orjson.loads(message)
+            content = told["content"]
+            if told["type"] != _RESPONSE or told["parent_id"] != self._turn:
+                return None
+            text, status = content["text"], told["status"]
+        except (ValueError, LookupError, TypeError):
+            return None
+        if type(text) is not str or not text or status in _CLOSING:
+            return None
+        self._said = True
+        return text
 
     def _message(self, frame: Frame) -> tuple[Event, ...]:
         if frame.kind != "text":
@@ -354,18 +343,13 @@ class WsDecoder:
         return _STALE if other else (Notice("trace"),)
 
     def _closed(self, close: Close) -> Lost:
-        detail = f"{close.code} {CLOSE_CODES.get(close.code, 'of no known meaning')}"
-        if close.reason:
-            detail = f"{detail}: {brief(close.reason)}"
-        return Lost(detail, close.code, _CLOSE_CAUSES.get(close.code))
+        return Lost(closing_words(close), close.code, _CLOSE_CAUSES.get(close.code))
 
     def _refused(self, refused: Refused) -> Failed:
         """The handshake got a plain answer.  NAT gives 403 to an unknown path as well as to a bad
         session, so the detail names the status.
         """
-        _, cause = outcome_of(refused.status)
-        if cause not in _REFUSED_CAUSES:
-            cause = Cause.CONNECT_FAILED
+        cause = upgrade_cause(refused.status)
         detail = f"handshake refused with HTTP {refused.status}"
         if refused.body.strip():
             detail = f"{detail}: {brief(refused.body)}"
@@ -376,7 +360,7 @@ class WsDecoder:
 
 _MESSAGES: dict[str, Callable[[WsDecoder, nat.Json], tuple[Event, ...]]] = {
     "system_intermediate_message": WsDecoder._step,
-    "system_response_message": WsDecoder._response,
+    _RESPONSE: WsDecoder._response,
     "system_interaction_message": WsDecoder._interaction,
     "error_message": WsDecoder._error_message,
     "auth_response_message": WsDecoder._login,

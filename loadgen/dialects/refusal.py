@@ -11,6 +11,9 @@ other 5xx              failed     agent_error           it took the question and
 2xx of another kind    failed     protocol_violation    an answer, but not in the dialect's language
 =====================  =========  ====================  ===========================================
 
+A WebSocket upgrade that is refused (`upgrade_cause`): 401, 403 and 429 as above, any other status
+is connect_failed, 503 too: there is no socket, and nobody was told to slow down.
+
 ``retry-after`` is kept when it counts seconds (RFC 9110, 10.2.3); its date form would need a clock.
 """
 
@@ -35,6 +38,7 @@ _BY_CLASS = {
     4: (Outcome.REFUSED, Cause.PROTOCOL_VIOLATION),
     5: (Outcome.FAILED, Cause.AGENT_ERROR),
 }
+_UPGRADE_CAUSES = (Cause.AUTH_REJECTED, Cause.RATE_LIMITED)
 _UNKNOWN = (Outcome.FAILED, Cause.PROTOCOL_VIOLATION)
 
 DETAIL_CHARS = 300
@@ -58,6 +62,12 @@ def shown(value: Any) -> str:
 def outcome_of(status: int) -> tuple[Outcome, Cause]:
     """The table above."""
     return _BY_STATUS.get(status) or _BY_CLASS.get(status // 100, _UNKNOWN)
+
+
+def upgrade_cause(status: int) -> Cause:
+    """Why there is no socket: one rule for all dialects."""
+    _, cause = outcome_of(status)
+    return cause if cause in _UPGRADE_CAUSES else Cause.CONNECT_FAILED
 
 
 def refused(status: int, headers: Mapping[str, str], body: str, wanted: str) -> Failed:

@@ -64,7 +64,7 @@ class Connection:
     """A client connection to ``endpoint``; opens at once, reports to ``owner``."""
 
     __slots__ = (
-        "_addresses", "_endpoint", "_last_ns", "_last_stamp", "_out", "_owner", "_reader",
+        "_addresses", "_endpoint", "_held", "_last_ns", "_last_stamp", "_out", "_owner", "_reader",
         "_socket", "_stamps", "_tls", "_writer", "closed", "connected",
     )  # fmt: skip
 
@@ -74,6 +74,7 @@ class Connection:
         self._addresses = list(endpoint.addresses)
         self._socket: socket.socket | None = None
         self._reader: Any = None
+        self._held: Any = None
         self._writer: Any = None
         self._tls: TlsSession | None = None
         self._out = bytearray()
@@ -98,6 +99,29 @@ class Connection:
         """Bytes that the kernel has not yet taken."""
         return len(self._out)
 
+    def hold(self, seconds: float) -> None:
+        """Read nothing for a while.
+
+        What arrives waits in the kernel and, when its buffer is full, with the peer.  It is then
+        read in large pieces, each stamped with its last segment: an upper bound for what is before.
+        """
+        if self._reader is None or self._held is not None:
+            return
+        self._reader.stop()
+        self._held = get_hub().loop.timer(seconds)
+        self._held.start(self._guarded, self._read_on, update=True)
+
+    def _read_on(self) -> None:
+        self._unhold()
+        if self._reader is not None:
+            self._reader.start(self._guarded, self._readable)
+
+    def _unhold(self) -> None:
+        if self._held is not None:
+            self._held.stop()
+            self._held.close()
+            self._held = None
+
     def close(self, *, abort: bool = False) -> None:
         """Close now; with ``abort`` as a network loss would look (RST).  The owner hears nothing
         more.
@@ -113,6 +137,7 @@ class Connection:
     def _release(self) -> None:
         """Let go of the watchers, then of the socket whose descriptor they watch."""
         self._unwatch_write()
+        self._unhold()
         if self._reader is not None:
             self._reader.stop()
             self._reader.close()
@@ -158,7 +183,7 @@ class Connection:
             return
         self._unwatch_write()
         self._reader = get_hub().loop.io(self._socket.fileno(), _READ)
-        self._reader.start(self._guarded, self._readable)
+        self._reader.start(self._readable)
         if self._endpoint.tls is None:
             self._established(now_ns())
         else:
@@ -195,36 +220,46 @@ class Connection:
     # reading
 
     def _readable(self) -> None:
-        if self._socket is None:
+        """Read once.  The hub's usual callback, so the guard of `_guarded` is its own."""
+        plain = self._socket
+        if plain is None:
             return
-        kernel = False
         try:
-            if self._stamps:
-                data, ancillary, _, _ = self._socket.recvmsg(_READ_SIZE, _ANCILLARY_SIZE)
-                wall, at_ns = wall_ns(), now_ns()
-                if ancillary:
-                    seconds, rest = _TIMESPEC.unpack(ancillary[0][2])
-                    stamp = seconds * NS_PER_S + rest
-                    arrival = arrival_ns(stamp, self._last_stamp, wall, at_ns)
-                    if arrival is not None:
-                        self._last_stamp, at_ns, kernel = stamp, arrival, True
+            kernel = False
+            try:
+                if self._stamps:
+                    data, ancillary, _, _ = plain.recvmsg(_READ_SIZE, _ANCILLARY_SIZE)
+                    wall, at_ns = wall_ns(), now_ns()
+                    if ancillary:
+                        seconds, rest = _TIMESPEC.unpack(ancillary[0][2])
+                        stamp = seconds * NS_PER_S + rest
+                        arrival = arrival_ns(stamp, self._last_stamp, wall, at_ns)
+                        if arrival is not None:
+                            self._last_stamp, at_ns, kernel = stamp, arrival, True
+                else:
+                    data = plain.recv(_READ_SIZE)
+                    at_ns = now_ns()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._read_error(now_ns(), error)
+                return
+            # The same stamp converted twice differs by the clocks' jitter: time must not run back.
+            if at_ns < self._last_ns:
+                at_ns = self._last_ns
+            self._last_ns = at_ns
+            if data and self._tls is None:
+                self._owner.received(data, at_ns, kernel)
             else:
-                data = self._socket.recv(_READ_SIZE)
-                at_ns = now_ns()
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self._read_error(now_ns(), error)
-            return
-        # The same stamp converted twice differs by the clocks' jitter: time must not run back.
-        if at_ns < self._last_ns:
-            at_ns = self._last_ns
-        self._last_ns = at_ns
+                self._unusual(data, at_ns, kernel)
+        except Exception as error:  # noqa: BLE001 - the task boundary
+            self._failed(error)
+
+    def _unusual(self, data: bytes, at_ns: int, kernel: bool) -> None:
+        """The end of the stream, or bytes under TLS."""
         if not data:
             self._over(at_ns)
-        elif self._tls is None:
-            self._owner.received(data, at_ns, kernel)
-        elif self._tls.established:
+        elif self._tls is not None and self._tls.established:
             self._plain(data, at_ns, kernel)
         else:
             self._shake_hands(data)
@@ -312,6 +347,9 @@ class Connection:
         try:
             callback()
         except Exception as error:  # noqa: BLE001 - the task boundary
-            _log.exception("a connection callback failed")
-            self.close()
-            self._owner.broken(now_ns(), error)
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        _log.error("a connection callback failed", exc_info=error)
+        self.close()
+        self._owner.broken(now_ns(), error)

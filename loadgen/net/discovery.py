@@ -5,6 +5,7 @@ the workflows it calls, from ``/openapi.json``.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from loadgen.dialects.contract import Options
@@ -18,14 +19,17 @@ _log = logging.getLogger(__name__)
 _TIMEOUT_S = 10.0
 
 
-def complete(plan: Plan, wiring: Wiring) -> Plan:
+def complete(plan: Plan, wirings: Mapping[str, Wiring]) -> Plan:
     """``plan`` with the option ``input`` filled in for each group whose route needs one.
 
-    A target that does not say keeps the dialect's default.  Blocks; not for the hub.
+    ``wirings`` by the groups' names.  A target that does not say keeps the dialect's default.
+    Blocks; not for the hub.
     """
     groups = tuple(
         group.model_copy(
-            update={"options": completed(group.dialect, group.route, group.options, wiring)}
+            update={
+                "options": completed(group.dialect, group.route, group.options, wirings[group.name])
+            }
         )
         for group in plan.analysts
     )

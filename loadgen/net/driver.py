@@ -10,7 +10,7 @@ import logging
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,8 +19,19 @@ from gevent import get_hub, monkey
 from gevent.event import AsyncResult
 
 from loadgen.clock import NS_PER_S, now_ns, utc_text, wall_ns
-from loadgen.commands import Command, Drop, Finish, Post, Reconnect, Send, Visit, Wait
-from loadgen.conversation import Conversation, Phase
+from loadgen.commands import (
+    Command,
+    Drop,
+    Finish,
+    Hold,
+    Parting,
+    Post,
+    Reconnect,
+    Send,
+    Visit,
+    Wait,
+)
+from loadgen.conversation import Conversation
 from loadgen.dialects.contract import Site, Wire
 from loadgen.errors import GeneratorError
 from loadgen.net.connection import Connection
@@ -28,13 +39,19 @@ from loadgen.net.endpoint import Endpoint, resolve
 from loadgen.net.posting import Poster
 from loadgen.net.tls import client_context
 from loadgen.net.visit import denial, visit
-from loadgen.plan import Target, seconds_ns, target_host
+from loadgen.phase import Phase
+from loadgen.plan import Plan, Target, seconds_ns, target_host
+from loadgen.trace import HEADER as TRACE_HEADER
+from loadgen.trace import traceparent
 from loadgen.turn import Cause, Outcome, TurnRecord
 from loadgen.wire.frame import Link, Request
 from loadgen.wire.http1 import HttpLink
 from loadgen.wire.websocket import SocketLink
 
 _log = logging.getLogger(__name__)
+
+_FAREWELL_S = 2.0
+"""How long an analyst that leaves waits for its last requests to be answered."""
 
 _VISIT_S = 30.0
 """How long each page of a login may take."""
@@ -79,6 +96,19 @@ def wiring_of(target: Target, host: str) -> Wiring:
     )
 
 
+def wirings_of(plan: Plan, host: str) -> dict[str, Wiring]:
+    """How each group of ``plan`` reaches its host, ``host`` where it names none of its own.
+
+    Raises ConfigError, TargetError.
+    """
+    made: dict[str, Wiring] = {}
+    for group in plan.analysts:
+        there = group.host or host
+        if there not in made:
+            made[there] = wiring_of(plan.target, there)
+    return {group.name: made[group.host or host] for group in plan.analysts}
+
+
 class _Stream:
     """The turn's connection: bytes through the codec into the conversation."""
 
@@ -100,6 +130,9 @@ class _Stream:
     def received(self, data: bytes, at_ns: int, kernel: bool) -> None:
         conversation = self._conversation
         link = self.link
+        message = link.usual(data)
+        if message is not None and conversation.receive_usual(message, at_ns, len(data), kernel):
+            return
         conversation.receive(link.receive_data(data), at_ns, len(data), kernel)
         if link.unasked:
             self.pump()
@@ -154,7 +187,8 @@ class Driver:
     """One analyst's body.
 
     ``sink`` is given every record in the asking greenlet, before `ask` returns or re-raises.
-    ``interrupted`` names the outcome of a turn whose greenlet is killed.
+    ``interrupted`` names the outcome of a turn whose greenlet is killed.  ``traced``: requests of a
+    turn say which trace they belong to, so that the server's spans join ours.
     """
 
     def __init__(
@@ -163,7 +197,11 @@ class Driver:
         conversation: Conversation,
         sink: Callable[[TurnRecord], None],
         interrupted: Callable[[], Outcome] = lambda: Outcome.CUT_OFF,
+        *,
+        traced: bool = False,
     ) -> None:
+        self._traced = traced
+        self._trace = ""
         self.conversation = conversation
         self.endpoint = wiring.endpoint
         self._wiring = wiring
@@ -190,6 +228,8 @@ class Driver:
         if self.conversation.phase is not Phase.IDLE:
             raise GeneratorError(f"turn {turn} was asked while another is under way")
         self._record = None
+        if self._traced:
+            self._trace = traceparent(turn)
         self._result = result = AsyncResult()
         at_hand = self._take_kept()
         try:
@@ -225,8 +265,15 @@ class Driver:
             if self._record is None:
                 raise
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection to lose: a WebSocket, or a request under way."""
+        stream, spoken = self._stream, self.conversation
+        kept = spoken.dialect.wire is Wire.WEBSOCKET or spoken.phase is not Phase.IDLE
+        return stream is not None and stream.connection.connected and kept
+
     def drop(self) -> bool:
-        """Lose the idle connection as a network would; False when there is none."""
+        """Lose the connection as a network would; False when there is none."""
         stream = self._stream
         if stream is None:
             return False
@@ -237,8 +284,9 @@ class Driver:
     def close(self) -> None:
         """The analyst leaves: end the turn if one is under way, say goodbye and close."""
         self.conversation.interrupt(now_ns(), self._interrupted(), None)
+        self.conversation.leave()
         self.act()
-        self._poster.close()
+        self._poster.drain(_FAREWELL_S)
         if self._stream is not None:
             self._stream.close()
             self._stream = None
@@ -279,14 +327,23 @@ class Driver:
 
     def _send(self, command: Command) -> None:
         assert isinstance(command, Send)
+        outbound = command.outbound
         if self._stream is None:
             self.conversation.lost(now_ns(), answered=False)
         else:
-            self._stream.send(command.outbound)
+            self._stream.send(outbound if isinstance(outbound, str) else self._joined(outbound))
 
     def _post(self, command: Command) -> None:
         assert isinstance(command, Post)
+        if self._trace:
+            command = replace(command, request=self._joined(command.request))
         self._poster.post(command)
+
+    def _joined(self, request: Request) -> Request:
+        """``request`` as a part of the turn's trace, if there is one; no other origin is told."""
+        if not self._trace or request.origin is not None:
+            return request
+        return replace(request, headers={**request.headers, TRACE_HEADER: self._trace})
 
     def _visit(self, command: Command) -> None:
         """In a greenlet of its own: httpx blocks, the hub must not."""
@@ -296,7 +353,7 @@ class Driver:
     def _walk(self, command: Visit) -> None:
         url = denial(command.url) if command.deny else command.url
         if url is None:
-            outcome = 0, "the URL does not say where to refuse"
+            outcome = 0, "the URL does not say where to refuse", ""
         else:
             route = self.endpoint.base_path + self.conversation.dialect.route
             walk = partial(visit, url, self._wiring.site, route, self._wiring.tls, _VISIT_S)
@@ -304,19 +361,25 @@ class Driver:
             patched = monkey.is_module_patched("socket")
             outcome = walk() if patched else get_hub().threadpool.apply(walk)
         self._visitor = None
-        self.conversation.visited(*outcome, now_ns())
+        status, problem, location = outcome
+        self.conversation.visited(status, problem, now_ns(), location)
         self.act()
+
+    def _hold(self, command: Command) -> None:
+        assert isinstance(command, Hold)
+        if self._stream is not None:
+            self._stream.connection.hold(command.for_ns / NS_PER_S)
 
     def _drop(self, command: Command) -> None:
         assert isinstance(command, Drop)
         if self._stream is not None:
-            self._stream.close(abort=True)
+            self._stream.close(abort=not command.orderly)
             self._stream = None
 
     def _reconnect(self, command: Command) -> None:
         assert isinstance(command, Reconnect)
         if self._stream is not None:
-            self._stream.close(abort=True)
+            self._stream.close(abort=not command.orderly)
         endpoint = self.endpoint
         link: Link
         if command.upgrade is None:
@@ -324,7 +387,7 @@ class Driver:
         else:
             link = SocketLink(
                 endpoint.socket_uri,
-                endpoint.placed(command.upgrade),
+                endpoint.placed(self._joined(command.upgrade)),
                 compression=self._wiring.compression,
             )
         self._stream = _Stream(self, endpoint, link)
@@ -340,12 +403,16 @@ class Driver:
         self._record = command.record
         stream = self._stream
         if stream is not None:
-            if command.keep and stream.link.reusable and not stream.connection.closed:
+            keep = command.parting is Parting.KEEP
+            # The last chunk of a body often comes in a read of its own, behind the event that ended
+            # the turn: it is read while the analyst thinks.
+            usable = stream.link.reusable or stream.link.trailing
+            if keep and usable and not stream.connection.closed:
                 stream.idle_since_ns = now_ns()
             else:
-                stream.close(abort=not command.keep)
+                stream.close(abort=command.parting is Parting.BREAK)
                 self._stream = None
-                if command.keep:
+                if keep:
                     self.conversation.lost(now_ns())
         if self._result is not None:
             self._result.set(command.record)
@@ -380,6 +447,7 @@ _ACTIONS: dict[type, Callable[[Driver, Command], None]] = {
     Send: Driver._send,
     Post: Driver._post,
     Visit: Driver._visit,
+    Hold: Driver._hold,
     Drop: Driver._drop,
     Reconnect: Driver._reconnect,
     Finish: Driver._finish,

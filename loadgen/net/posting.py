@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
+import gevent
+
 from loadgen.clock import now_ns
 from loadgen.commands import Errand, Post
 from loadgen.conversation import Conversation
@@ -16,6 +18,8 @@ from loadgen.plan import seconds_ns
 from loadgen.turn import Cause
 from loadgen.wire.frame import AnyFrame, End, Frame, Garbage, Head
 from loadgen.wire.http1 import HttpLink
+
+_LOOK_S = 0.01
 
 
 class Poster:
@@ -66,6 +70,13 @@ class Poster:
         self._queue.clear()
         if self._post is not None:
             self.close()
+
+    def drain(self, limit_s: float) -> None:
+        """Wait for what is under way, in the calling greenlet, then drop the connection."""
+        with gevent.Timeout(limit_s, False):
+            while self._post is not None:
+                gevent.sleep(_LOOK_S)
+        self.close()
 
     def close(self) -> None:
         """Drop the connection; requests under way are forgotten."""

@@ -17,30 +17,32 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 def visit(
     url: str, site: Site, route: str, tls: ssl.SSLContext | None, timeout_s: float
-) -> tuple[int, str]:
+) -> tuple[int, str, str]:
     """Open ``url`` and follow its redirects as far as ``site`` allows.
 
-    Gives the last status (0 without an answer) and what kept us from arriving, or "".
+    Gives the last status (0 without an answer), what kept us from arriving, or "", and the last URL
+    that was opened.  That one may hold a credential: it must not be shown.
     """
     import httpx
 
-    status = 0
+    status, opened = 0, ""
     try:
         with browser(tls, timeout_s) as client:
             for _ in range(MAX_REDIRECTS):
                 place = site.locate(url, route)
                 if place is None:
-                    return status, f"{_origin(url)} is not this target; see target.allow_origins"
+                    problem = f"{_origin(url)} is not this target; see target.allow_origins"
+                    return status, problem, opened
                 origin, path = place
                 url = f"{origin or site.origin}{path}"
-                answer = client.get(url)
+                answer, opened = client.get(url), url
                 status = answer.status_code
                 if status not in _REDIRECTS:
-                    return status, f"HTTP {status}" if status >= 400 else ""
+                    return status, f"HTTP {status}" if status >= 400 else "", opened
                 url = str(answer.url.join(answer.headers.get("location", "")))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return status, f"{type(error).__name__} at {_origin(url)}"
-    return status, f"more than {MAX_REDIRECTS} redirects"
+        return status, f"{type(error).__name__} at {_origin(url)}", opened
+    return status, f"more than {MAX_REDIRECTS} redirects", opened
 
 
 def denial(url: str) -> str | None:

@@ -1,5 +1,6 @@
-"""The charts of a report, as Plotly figures.  All text that came from a server is escaped here:
-Plotly renders a subset of HTML.
+"""What all charts share: a figure with its point, the palette, thinning, and the look.
+
+All text that came from a server is escaped here: Plotly renders a subset of HTML.
 """
 
 from __future__ import annotations
@@ -7,22 +8,20 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
-from plotly.subplots import make_subplots
 
-from loadgen.analysis import frame, numerals
+from loadgen.analysis import numerals
 from loadgen.analysis.phases import Phase
-from loadgen.analysis.quantiles import ascending
-from loadgen.metrics import TITLES, Clock
+from loadgen.metrics import Clock
 
 FloatArray = NDArray[np.float64]
 
-POINTS = 2000
+POINTS = 1000
 """The most points a curve may have; extremes are always among them."""
 
 COLOURS = {
@@ -36,116 +35,39 @@ with enough contrast on light and dark paper.
 """
 
 FAILED = "#d55e00"
+HUMAN = "#a48bc8"
 NEUTRAL = "#7d8795"
 
 PHASE_COLOURS = {
     Phase.SETUP: "#b9c0ca",
-    Phase.CONNECTING: "#2b8ccc",
+    Phase.PREPARING: "#7a5c3e",
+    Phase.CONNECTING: "#4b5fb0",
     Phase.AUTHENTICATING: "#8c6bd1",
     Phase.QUEUEING: NEUTRAL,
     Phase.WORKING: COLOURS[Clock.TTFP],
     Phase.ANSWERING: COLOURS[Clock.TTFA],
     Phase.LOST: FAILED,
-    Phase.HUMAN: "#c4b5dc",
+    Phase.HUMAN: HUMAN,
 }
 
-_GRID = "rgba(128,128,128,0.22)"
+_PARTS = ("dialect", "scenario", "group")
+
+GRID = "rgba(128,128,128,0.22)"
 _CLEAR = "rgba(0,0,0,0)"
 
 
-def ecdf(table: pd.DataFrame, summary: Mapping[str, Any]) -> go.Figure:
-    """Share of completed turns that had reached each mark after x seconds (log x), with the
-    targets of the plan.
-    """
-    figure = go.Figure()
-    chosen = frame.plain(table)
-    extremes: list[float] = []
-    for clock, colour in COLOURS.items():
-        values = ascending(chosen[f"{clock}_ms"]) / 1000
-        values = values[values > 0]
-        if not values.size:
-            continue
-        extremes += [float(values[0]), float(values[-1])]
-        index = thinned(values.size)
-        figure.add_scatter(
-            x=values[index], y=(index + 1) / values.size * 100, name=TITLES[clock], mode="lines",
-            line={"color": colour, "width": 2.5, "shape": "hv",
-                  "dash": "dot" if clock is Clock.TTFP else "solid"},
-            hovertemplate=f"%{{y:.1f}} % had {TITLES[clock]} within %{{x:.4g}} s<extra></extra>",
-        )  # fmt: skip
-    for target in summary["slo"]:
-        if target["clock"] in COLOURS:
-            extremes.append(target["within_s"])
-            _mark_target(figure, target)
-    figure.update_yaxes(title_text="% of completed turns", range=[0, 101], ticksuffix=" %")
-    if extremes:
-        _log_seconds(figure, min(extremes), max(extremes))
-    _styled(figure, 440)
-    return figure.update_layout(legend={"y": 1.07})
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure that says its point: ``title`` is a sentence, plain text, and stands above it."""
+
+    name: str
+    title: str
+    figure: go.Figure
 
 
-def timeline(table: pd.DataFrame) -> go.Figure:
-    """Turns in flight over the run, and below them how many milestones were reached a second."""
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09)
-    at, opened = frame.in_flight(table)
-    keep = _peaks(at, opened)
-    figure.add_scatter(
-        x=at[keep], y=opened[keep], name="in flight", mode="lines", row=1, col=1,
-        line={"color": NEUTRAL, "width": 1.5, "shape": "hv"}, fill="tozeroy",
-        fillcolor="rgba(125,135,149,0.25)", showlegend=False,
-        hovertemplate="%{y:.0f} turns in flight at %{x:.1f} s<extra></extra>",
-    )  # fmt: skip
-    done = frame.completed(table)
-    series = (
-        (Clock.TTFV, table["visible_s"]),
-        (Clock.TTFA, table["answer_s"]),
-        (Clock.TTC, table.loc[done, "end_s"]),
-    )
-    failed = table.loc[table["asked"] & ~done & (table["outcome"] != "cut_off"), "end_s"]
-    edges = _bins(table)
-    for clock, when in series:
-        _add_rate(figure, when, edges, TITLES[clock], COLOURS[clock])
-    if len(failed):
-        _add_rate(figure, failed, edges, "failed", FAILED)
-    figure.update_yaxes(title_text="turns in flight", rangemode="tozero", row=1, col=1)
-    figure.update_yaxes(title_text="per second", rangemode="tozero", row=2, col=1)
-    figure.update_xaxes(title_text="seconds into the run", row=2, col=1)
-    return _styled(figure, 480)
-
-
-def waterfall(summary: Mapping[str, Any]) -> go.Figure:
-    """The slowest turns, phase by phase, slowest on top."""
-    figure = go.Figure()
-    slowest = summary["slowest"]
-    for phase, colour in PHASE_COLOURS.items():
-        spans = [
-            (place, turn, span)
-            for place, turn in enumerate(slowest, 1)
-            for span in turn["phases"]
-            if span["phase"] == phase.value
-        ]
-        if not spans:
-            continue
-        figure.add_bar(
-            orientation="h", name=phase.value, marker={"color": colour, "line": {"width": 0}},
-            y=[str(place) for place, _, _ in spans],
-            base=[span["begin_ms"] / 1000 for _, _, span in spans],
-            x=[(span["end_ms"] - span["begin_ms"]) / 1000 for _, _, span in spans],
-            text=[_hover(turn, span) for _, turn, span in spans], textposition="none",
-            hovertemplate="%{text}<extra></extra>",
-        )  # fmt: skip
-    figure.update_layout(barmode="overlay", bargap=0.35)
-    figure.update_yaxes(
-        autorange="reversed", type="category", ticksuffix="  ",
-        categoryorder="array", categoryarray=[str(place) for place in range(1, len(slowest) + 1)],
-    )  # fmt: skip
-    figure.update_xaxes(title_text="seconds since Enter", rangemode="tozero")
-    return _styled(figure, 130 + 32 * max(3, len(slowest)))
-
-
-def thinned(size: int) -> NDArray[np.int64]:
-    """At most `POINTS` indices of 0..size-1, evenly spread, first and last among them."""
-    return np.unique(np.linspace(0, size - 1, min(size, POINTS)).round().astype(np.int64))
+def thinned(size: int, most: int = POINTS) -> NDArray[np.int64]:
+    """At most ``most`` indices of 0..size-1, evenly spread, first and last among them."""
+    return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(np.int64))
 
 
 def safe(text: str, longest: int = 160) -> str:
@@ -154,70 +76,27 @@ def safe(text: str, longest: int = 160) -> str:
     return html.escape(shown, quote=False)
 
 
-def _hover(turn: Mapping[str, Any], span: Mapping[str, Any]) -> str:
-    ending = f"{turn['outcome']} {turn['cause']}".strip()
-    lines = [
-        f"{span['phase']}: {numerals.duration(span['end_ms'] - span['begin_ms'])}",
-        f"{safe(turn['user'], 40)}, {safe(turn['dialect'], 40)}, {safe(ending, 40)}",
-        *([safe(turn["detail"], 80)] if turn["detail"] else []),
+def targets(summary: Mapping[str, Any], **part: str) -> list[Mapping[str, Any]]:
+    """Targets that are about all turns, and those about ``part``, such as ``dialect="nat-ws"``."""
+    return [
+        slo
+        for slo in summary["slo"]
+        if all(slo[name] is None or slo[name] == part.get(name) for name in _PARTS)
     ]
-    return "<br>".join(lines)
 
 
-def _mark_target(figure: go.Figure, target: Mapping[str, Any]) -> None:
-    colour = COLOURS[Clock(target["clock"])]
-    within = target["within_s"]
-    figure.add_shape(
-        type="line", x0=within, x1=within, y0=0, y1=101,
-        line={"color": colour, "width": 1.5, "dash": "dash"},
-    )  # fmt: skip
-    figure.add_scatter(
-        x=[within], y=[target["share"] * 100], mode="markers", showlegend=False,
-        marker={"color": colour, "size": 11, "symbol": "diamond"},
-        hovertemplate=(
-            f"target: {numerals.share(target['share'])} within {numerals.seconds(within)}"
-            "<extra></extra>"
-        ),
-    )  # fmt: skip
-    figure.add_annotation(
-        x=math.log10(within), y=1, yref="paper", yanchor="bottom", showarrow=False,
-        text=f"\u2264 {numerals.seconds(within)}", font={"color": colour, "size": 12},
-    )  # fmt: skip
+def told(quantile: Mapping[str, Any] | None) -> bool:
+    """Whether there were turns enough for this percentile, and it came at all."""
+    return quantile is not None and quantile["value_ms"] is not None
 
 
-def _log_seconds(figure: go.Figure, low: float, high: float) -> None:
-    low, high = low * 0.8, high * 1.25
-    ticks = [
-        digit * 10.0**power
-        for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        for digit in (1, 2, 5)
-    ]
-    figure.update_xaxes(
-        type="log", range=[math.log10(low), math.log10(high)], tickvals=ticks,
-        ticktext=[numerals.plain(tick) for tick in ticks],
-        title_text="seconds since Enter (log scale)",
-    )  # fmt: skip
+def bounded(quantile: Mapping[str, Any]) -> str:
+    """A quantile of the summary as words of a sentence; it may be a lower bound."""
+    text = numerals.duration(quantile["value_ms"])
+    return f"{text} or more" if quantile.get("at_least") else text
 
 
-def _bins(table: pd.DataFrame) -> FloatArray:
-    """Whole seconds, wide enough for at most 120 bins."""
-    last = float(table["end_s"].max()) if table["end_s"].notna().any() else 1.0
-    width = max(1, math.ceil(last / 120))
-    return np.arange(0.0, last + width, width)
-
-
-def _add_rate(
-    figure: go.Figure, when: pd.Series[float], edges: FloatArray, name: str, colour: str
-) -> None:
-    counts, _ = np.histogram(when.dropna(), bins=edges)
-    figure.add_scatter(
-        x=(edges[:-1] + edges[1:]) / 2, y=counts / np.diff(edges), name=name, mode="lines",
-        line={"color": colour, "width": 2}, row=2, col=1,
-        hovertemplate=f"{name}: %{{y:.3g}} a second at %{{x:.0f}} s<extra></extra>",
-    )  # fmt: skip
-
-
-def _peaks(at: FloatArray, values: FloatArray) -> NDArray[np.int64]:
+def peaks(at: FloatArray, values: FloatArray) -> NDArray[np.int64]:
     """Indices of a step curve, at most `POINTS`: of each stretch its lowest and highest value."""
     if values.size <= POINTS:
         return np.arange(values.size)
@@ -229,7 +108,27 @@ def _peaks(at: FloatArray, values: FloatArray) -> NDArray[np.int64]:
     return np.unique(np.array(keep, dtype=np.int64))
 
 
-def _styled(figure: go.Figure, height: int) -> go.Figure:
+def faded(colour: str, opacity: float) -> str:
+    """``#rrggbb`` as a colour that what lies below shines through."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def log_range(low: float, high: float) -> dict[str, Any]:
+    """A log axis from below ``low`` to above ``high``, with ticks at 1, 2 and 5."""
+    low, high = low * 0.8, high * 1.25
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    digits: tuple[float, ...] = (1, 2, 5) if len(decades) < 5 else (1,)
+    if high < 6 * low:
+        digits = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
+    ticks = [digit * 10.0**power for power in decades for digit in digits]
+    return {
+        "type": "log", "range": [math.log10(low), math.log10(high)], "tickvals": ticks,
+        "ticktext": [numerals.plain(tick) for tick in ticks],
+    }  # fmt: skip
+
+
+def styled(figure: go.Figure, height: int) -> go.Figure:
     """Colours of text and grid follow the page (page.css); the rest is the same for all charts."""
     figure.update_layout(
         template="none", height=height, paper_bgcolor=_CLEAR, plot_bgcolor=_CLEAR,
@@ -239,6 +138,10 @@ def _styled(figure: go.Figure, height: int) -> go.Figure:
         hoverlabel={"bgcolor": "#1f2530", "bordercolor": "#1f2530",
                     "font": {"color": "#ffffff", "size": 13}},
     )  # fmt: skip
-    figure.update_xaxes(gridcolor=_GRID, zeroline=False, automargin=True, title_standoff=10)
-    figure.update_yaxes(gridcolor=_GRID, zeroline=False, automargin=True, title_standoff=8)
+    figure.update_xaxes(
+        gridcolor=GRID, zeroline=False, automargin=True, title_standoff=10, title_font_size=12
+    )
+    figure.update_yaxes(
+        gridcolor=GRID, zeroline=False, automargin=True, title_standoff=8, title_font_size=12
+    )
     return figure

@@ -1,39 +1,43 @@
 """``report.html``: one self-contained page that opens without a network.
 
-Every number in it is a value of the summary; the page computes none.  Server text is escaped by
-Jinja's autoescape in the page and by `charts.safe` in the charts; a content security policy lets
-only the two scripts of this page run, and nothing be fetched.
+Every number in it is a value of the summary; the page computes none.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import plotly.graph_objects as go
-import plotly.io
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-
 from loadgen.analysis import frame, numerals
-from loadgen.analysis.phases import Phase
 from loadgen.journal import RunData, write_whole
 from loadgen.metrics import INTENDED, Clock
-from loadgen.report import charts
+from loadgen.report import (
+    calibration,
+    charts,
+    course,
+    distribution,
+    document,
+    glance,
+    health,
+    heat,
+    multiples,
+    pauses,
+    recovery,
+    waterfall,
+)
+from loadgen.report.charts import Chart
 
 REPORT = "report.html"
 
-_HERE = Path(__file__).parent
 _MAIN = (Clock.TTFV, Clock.TTFP, Clock.TTFA, Clock.TTC)
 _DETAIL = (
-    Clock.RESUME, Clock.CONSENT, Clock.HUMAN, Clock.WALL, Clock.MAX_GAP, Clock.CONNECT, Clock.AUTH,
-    Clock.RECOVERY, Clock.SETUP, Clock.LAG,
+    Clock.RESUME, Clock.CONSENT, Clock.HUMAN, Clock.WALL, Clock.MAX_GAP, Clock.TOKEN, Clock.SESSION,
+    Clock.CONNECT, Clock.AUTH, Clock.RECOVERY, Clock.SETUP, Clock.LAG,
 )  # fmt: skip
+_CLOSED = "closed, "
+"""The usual model needs no place in the title; it is named below it."""
+
 _PERCENTILES = ("p50", "p90", "p95", "p99")
 
 
@@ -46,62 +50,81 @@ def write_report(run: RunData, summary: Mapping[str, Any], folder: Path) -> Path
 
 def render(run: RunData, summary: Mapping[str, Any]) -> str:
     """The page as text."""
-    table = frame.turns(run)
-    figures = {"waterfall": charts.waterfall(summary)} if summary["slowest"] else {}
-    if summary["turns"]["started"]:
-        figures |= {"ecdf": charts.ecdf(table, summary), "timeline": charts.timeline(table)}
-    plotly_js, page_js = get_plotlyjs(), (_HERE / "page.js").read_text(encoding="utf-8")
-    scripts = [plotly_js, page_js] if figures else []
-    environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {
-        "count": numerals.count, "duration": numerals.duration, "share": numerals.share,
-        "seconds": numerals.seconds, "unbroken": _unbroken,
-    }  # fmt: skip
-    return environment.get_template("page.html.j2").render(
+    return document.render(
+        "run.html.j2",
+        drawn(run, summary),
         summary=summary,
-        css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
-        scripts=[Markup(script) for script in scripts],
-        policy=_policy(scripts),
-        figures={name: _data(figure) for name, figure in figures.items()},
+        headline=summary["headline"].removeprefix(_CLOSED),
+        meta=_meta(summary),
+        at_a_glance=glance.glance(summary),
         targets=[_target(result) for result in _targets(summary)],
         other_reasons=_other_reasons(summary),
         metrics=_tables(summary),
-        dialects=_dialects(summary),
+        dialects=_groups(summary, "dialects"),
+        groups=_groups(summary, "groups"),
+        examples=waterfall.shown(summary),
         swatches={clock.value: colour for clock, colour in charts.COLOURS.items()},
-        phases={phase.value: charts.PHASE_COLOURS[phase] for phase in Phase},
         facts=_facts(run, summary),
+        processes=health.rows(summary),
+        calibration=_calibration(summary["generator"]["calibration"]),
     )
 
 
-def _policy(scripts: list[str]) -> str:
-    """Nothing may be fetched, and only scripts with these hashes run."""
-    hashes = [
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-        for script in scripts
+def drawn(run: RunData, summary: Mapping[str, Any]) -> list[Chart]:
+    """All that there is something to say with."""
+    made: list[Chart | None] = []
+    if summary["turns"]["started"]:
+        table = frame.turns(run)
+        made += [
+            distribution.ecdf(table, summary),
+            course.course(run, table, summary),
+            heat.heat(table, summary),
+            distribution.gaps(table, summary),
+            pauses.pauses(table, summary),
+            recovery.recovery(summary),
+            *multiples.multiples(table, summary, "dialects"),
+            *multiples.multiples(table, summary, "groups"),
+        ]
+    if summary["slowest"]:
+        made.append(waterfall.waterfall(summary))
+    return [chart for chart in made if chart]
+
+
+def _meta(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was asked of whom, as name and value."""
+    target, load = summary["target"], summary["load"]
+    mock = " (the bundled mock agent)" if target.get("bundled_mock") else ""
+    asked = [str(load.get("title") or "")]
+    if summary["arrivals"] and load.get("users") is not None:
+        asked.append(f"a pool of {numerals.count(load['users'])} analysts")
+    if load.get("run_time_s"):
+        asked.append(numerals.seconds(load["run_time_s"]))
+    started = str(summary["started_at"] or "")[:19].replace("T", " ")
+    return [
+        ("run", str(summary["run"])),
+        ("started", f"{started} UTC" if started else ""),
+        ("target", f"{target['host']}{mock}" if target.get("host") else ""),
+        ("load", ", ".join(filter(None, asked))),
+        ("turns", numerals.count(summary["turns"]["started"])),
+        ("in flight at most", numerals.count(summary["peak_in_flight"])),
     ]
-    return (
-        f"default-src 'none'; script-src {' '.join(hashes) or chr(39) + 'none' + chr(39)}; "
-        "style-src 'unsafe-inline'; img-src data: blob:"
-    )
 
 
-def _unbroken(text: str) -> str:
-    """A number and its unit stay on one line."""
-    return re.sub(r"(?<=\d) (?=(?:m?s|%)(?:\W|$))", "\u00a0", text)
-
-
-def _data(figure: go.Figure) -> Markup:
-    """JSON that can stand inside a script element: no ``<`` in it can end the element."""
-    text = plotly.io.to_json(figure, validate=True)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+def _calibration(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What was found out about this host before the run."""
+    if found is None:
+        return None
+    return {
+        "made_at": str(found["made_at"])[:10],
+        "wanted": found["wanted"],
+        "rows": calibration.overhead(found["wanted"]),
+        "sentences": list(calibration.sentences(found)),
+    }
 
 
 def _targets(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     budget = summary["failure_budget"]
-    return [*summary["slo"], *([budget] if budget else [])]
+    return [*summary["slo"], *([budget] if budget else []), *summary["cause_budgets"]]
 
 
 def _target(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +137,7 @@ def _target(result: Mapping[str, Any]) -> dict[str, Any]:
     if result["low"] is not None:
         interval = f"{numerals.share(result['low'])} to {numerals.share(result['high'])}"
     return {
-        "title": "failures" if is_budget else result["title"],
+        "title": result["title"],
         "limit": "" if is_budget else f"within {numerals.seconds(result['within_s'])}",
         "verdict": result["verdict"],
         "value": numerals.NONE if value is None else numerals.share(value, limit),
@@ -133,10 +156,19 @@ def _other_reasons(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _tables(summary: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    twins = [] if summary["load"].get("model") == "closed" else list(INTENDED.values())
+    twins = [] if summary["arrivals"] is None else list(INTENDED.values())
     found = summary["metrics"]
     return {
-        "main": [_metric(c, found[c.value]) for c in (*_MAIN, *twins) if c.value in found],
+        "main": [_metric(c, found[c.value]) for c in (*twins, *_MAIN) if c.value in found],
+        "started": [
+            _metric(c, found[c.value] | found[c.value]["started"])
+            for c in (*twins, *_MAIN)
+            if c.value in found and found[c.value]["started"]["lost"]
+        ],
+        "steady": [
+            _metric(Clock(name), metric)
+            for name, metric in (summary["window"] or {"metrics": {}})["metrics"].items()
+        ],
         "detail": [_metric(c, found[c.value]) for c in _DETAIL if c.value in found],
         "recovered": [
             _metric(Clock(name), m) for name, m in summary["recovered"]["metrics"].items()
@@ -149,6 +181,10 @@ def _metric(clock: Clock, metric: Mapping[str, Any]) -> dict[str, Any]:
     found = [metric[name] for name in _PERCENTILES]
     values = [None if q is None else q["value_ms"] for q in found] + [metric["max_ms"]]
     unit, texts = numerals.column(values)
+    bounds = [bool(q and q.get("at_least")) for q in found] + [bool(metric.get("max_at_least"))]
+    texts = [numerals.at_least(t) if low else t for t, low in zip(texts, bounds, strict=True)]
+    never = [bool(q and q.get("never")) for q in found] + [False]
+    texts = ["never" if no else text for text, no in zip(texts, never, strict=True)]
     return {
         "clock": clock.value, "title": metric["title"], "population": metric["population"],
         "n": numerals.count(metric["n"]), "missing": numerals.count(metric["missing"]),
@@ -163,24 +199,31 @@ def _metric(clock: Clock, metric: Mapping[str, Any]) -> dict[str, Any]:
 def _interval(quantile: Mapping[str, Any] | None, unit: str) -> str:
     if quantile is None:
         return ""
-    if quantile["low_ms"] is None:
+    if quantile["needs_n"] is not None:
         return f"needs n {numerals.count(quantile['needs_n'])}"
+    if quantile["low_ms"] is None:
+        return ""
     scale = 1000 if unit == "s" else 1
+    if quantile["high_ms"] is None:
+        return numerals.at_least(numerals.fixed(quantile["low_ms"] / scale))
     low, high = (numerals.fixed(quantile[key] / scale) for key in ("low_ms", "high_ms"))
     return f"{low} to {high}"
 
 
-def _dialects(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _groups(summary: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    shown: Iterable[Clock] = (Clock.TTFV, Clock.TTFA, Clock.TTC)
+    if summary["arrivals"] is not None:
+        shown = [INTENDED[clock] for clock in shown]
     return [
         {
             "name": name,
             "turns": group["turns"],
             "metrics": [
                 (group["metrics"][clock.value]["p50"], group["metrics"][clock.value]["p95"])
-                for clock in (Clock.TTFV, Clock.TTFA, Clock.TTC)
+                for clock in shown
             ],
         }
-        for name, group in summary["dialects"].items()
+        for name, group in summary[kind].items()
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,11 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from loadgen.analysis import numerals
-from loadgen.metrics import HAPPENINGS, Clock
+from loadgen.metrics import HAPPENINGS, INTENDED, Clock
 
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "INVALID": "bold magenta"}
 _CLOCKS = (
-    Clock.TTFV, Clock.TTFP, Clock.TTFA, Clock.TTC, Clock.RESUME, Clock.CONNECT, Clock.AUTH,
+    Clock.TTFV, Clock.TTFP, Clock.TTFA, Clock.TTC, Clock.RESUME, Clock.TOKEN, Clock.CONNECT,
+    Clock.AUTH,
 )  # fmt: skip
 _WIDTH = 100
 
@@ -44,6 +45,12 @@ def print_summary(
         console.print(_clocks(summary, console.is_terminal))
     if report_path is not None:
         console.print(Text(f"report: {report_path}"), soft_wrap=True)
+
+
+def print_written(what: str, paths: Sequence[Path], file: IO[str] | None = None) -> None:
+    """Print where files are, a line each, to ``file`` (stdout)."""
+    for path in paths:
+        _console(file).print(Text(f"{what}: {path}"), soft_wrap=True)
 
 
 def _console(file: IO[str] | None) -> Console:
@@ -78,12 +85,16 @@ def _clocks(summary: Mapping[str, Any], terminal: bool) -> Table:
     for name in ("n", "p50", "p95", "p99", "max"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("unit")
-    for clock in _CLOCKS:
+    due = [] if summary["arrivals"] is None else [*INTENDED.values(), Clock.LAG]
+    for clock in (*due, *_CLOCKS):
         metric = summary["metrics"].get(clock.value)
         if metric is None or not metric["n"]:
             continue
         values = [metric[name]["value_ms"] for name in ("p50", "p95", "p99")]
         unit, texts = numerals.column([*values, metric["max_ms"]])
+        bounds = [metric[name].get("at_least") for name in ("p50", "p95", "p99")]
+        bounds.append(metric.get("max_at_least"))
+        texts = [numerals.at_least(t) if low else t for t, low in zip(texts, bounds, strict=True)]
         title = metric["title"] if clock in HAPPENINGS else f"{clock.value} {metric['title']}"
         table.add_row(title, numerals.count(metric["n"]), *texts, unit)
     return table

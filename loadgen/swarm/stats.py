@@ -10,6 +10,8 @@ from loadgen.metrics import Clock, happenings, marks, served, started
 from loadgen.turn import TurnRecord
 
 _HAPPENING_NAMES = {
+    Clock.TOKEN: "token",
+    Clock.SESSION: "session",
     Clock.CONNECT: "connect",
     Clock.AUTH: "auth",
     Clock.RESUME: "resume",
@@ -32,8 +34,8 @@ def fire(environment: Any, record: TurnRecord, row: dict[str, Any]) -> None:
         problem = TurnFailed(
             f"{record.outcome.value}: {record.cause.value if record.cause else '-'}"
         )
-    ended = row.get("ended_ms", 0.0)
-    took = served(row, ended) if Clock.TTC in reached else ended
+    ended = row.get("ended_ms")
+    took = served(row, ended) if Clock.TTC in reached and ended is not None else ended
     _request(environment, record.dialect, "completion", took, record.bytes, problem)
 
 
@@ -48,6 +50,8 @@ def _entries(row: dict[str, Any], reached: dict[Clock, float]) -> Iterator[tuple
         is_reply = prompt["kind"] != PromptKind.OAUTH_CONSENT
         if is_reply and "reply_done_ms" in prompt and "resumed_ms" in prompt:
             yield "hitl reply", prompt["reply_done_ms"] - prompt["resumed_ms"]
+    if row.get("scheduled_ms", 0.0) < 0:
+        yield "dispatch lag", -row["scheduled_ms"]
     for clock, name in _CLOCK_NAMES.items():
         if clock in reached:
             yield name, served(row, reached[clock])
@@ -57,7 +61,7 @@ def _request(
     environment: Any,
     dialect: str,
     name: str,
-    milliseconds: float,
+    milliseconds: float | None,
     length: int = 0,
     problem: Exception | None = None,
 ) -> None:

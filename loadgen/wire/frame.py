@@ -20,8 +20,8 @@ class Frame(NamedTuple):
     standard does not know,
     ``line`` for a line of an event stream that has no field name of letters, digits, ``_`` or ``-``
     before its colon
-    (``data`` is then the whole line), ``body`` for the whole body of an answer that is no event
-    stream, ``text`` or ``binary``
+    (``data`` is then the whole line) and for one of NDJSON, ``body`` for the whole body of an
+    answer that is no stream, ``text`` or ``binary``
     (``data`` decoded as latin-1) for a WebSocket message.
     """
 
@@ -117,6 +117,11 @@ class Link(Protocol):
     def receive_data(self, data: bytes) -> list[AnyFrame]:
         """Frames completed by ``data``; in order, none lost."""
 
+    def usual(self, data: bytes) -> bytes | None:
+        """The one message that ``data`` is, if it is of the commonest form and nothing else: the
+        JSON of an event, a text message.  Changes nothing: such ``data`` may be fed or not.
+        """
+
     def receive_eof(self) -> list[AnyFrame]:
         """Frames completed by the end of the byte stream."""
 
@@ -132,3 +137,7 @@ class Link(Protocol):
     @property
     def reusable(self) -> bool:
         """Whether the connection can carry another exchange."""
+
+    @property
+    def trailing(self) -> bool:
+        """Whether it can once the end of the answer, which told all it had to, has come."""

@@ -1,7 +1,8 @@
 """HTTP/1.1, the client's side: requests to bytes, and the bytes of an answer to frames (RFC 9112).
 
-httptools (llhttp) does the parsing.  What it leaves to its user is here: which bodies are event
-streams, content codings, where an answer without a length ends, limits, and the connection's reuse.
+httptools (llhttp) does the parsing.  What it leaves to its user is here: which bodies are streams
+of events or lines, content codings, where an answer without a length ends, limits, and the
+connection's reuse.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from httptools import (
 from loadgen.errors import GeneratorError
 from loadgen.wire.frame import AnyFrame, End, Frame, Garbage, Head, Request
 from loadgen.wire.inflate import READABLE, Inflate
+from loadgen.wire.ndjson import MEDIA_TYPES, NdjsonDecoder, media_type
 from loadgen.wire.request import USER_AGENT, render
 from loadgen.wire.sse import MIB, SseDecoder
 
@@ -37,7 +39,7 @@ _KNOWN_SIZES = 4096
 class HttpLink:
     """One connection of HTTP/1.1: a request, its answer, the next request.
 
-    Of an answer that is no event stream at most ``max_body`` bytes are kept; ``body_size`` counts
+    Of an answer that is no stream at most ``max_body`` bytes are kept; ``body_size`` counts
     all of them, after content decoding.  `Head` comes first, `End` or `Garbage` last.
     """
 
@@ -51,8 +53,8 @@ class HttpLink:
         while this is false, on a connection used before, is a server that closed an idle one.
         """
         self.body_size = 0
-        self.events: SseDecoder | None = None
-        """The decoder, with its counters, of the event stream received last."""
+        self.events: SseDecoder | NdjsonDecoder | None = None
+        """The decoder, with its counters, of the stream received last: events or lines."""
 
         self._headers = {
             "host": host_header,
@@ -98,6 +100,17 @@ class HttpLink:
         self._open = False
         return [Garbage(f"bytes that answer no request: {data[:_SHOWN]!r}")]
 
+    def usual(self, data: bytes) -> bytes | None:
+        """The value of the one event that ``data`` is, if it is one whole chunk with just that."""
+        answer = self._answer
+        if answer is None or not answer.between:
+            return None
+        head = data.find(_CRLF, 0, _LONGEST_SIZE)
+        end = len(data) - 2
+        if _SIZES.get(data[:head]) != end - head - 2 or data[-2:] != _CRLF:
+            return None
+        return answer.events.usual(data, head + 2, end) if answer.events is not None else None
+
     def receive_eof(self) -> list[AnyFrame]:
         """The end of an answer that lasts until the connection closes, or of one that was cut."""
         self._open = False
@@ -118,6 +131,11 @@ class HttpLink:
         """Whether another request may be sent: open, kept alive, and nothing unanswered."""
         return self._open and self._keep_alive and self._answer is None
 
+    @property
+    def trailing(self) -> bool:
+        """Whether the end of an answer is still to come."""
+        return self._open and self._keep_alive and self._answer is not None
+
 
 class _Answer:
     """Callbacks of one parser, for one answer; dropped with it, so that an idle link is small."""
@@ -135,22 +153,22 @@ class _Answer:
         self._opening = b""
         self._until_close = False
         self._inflate: Inflate | None = None
-        self._events: SseDecoder | None = None
+        self.events: SseDecoder | NdjsonDecoder | None = None
         self._body = bytearray()
         self._excess = False
         self._chunk_whole = False
-        self._between = False
+        self.between = False
         self._frames: list[AnyFrame] = []
         self._parser = HttpResponseParser(self)
 
     def feed(self, data: bytes) -> list[AnyFrame]:
-        if self._between:
+        if self.between:
             # The usual read is one whole chunk: the parser, which stands between two, need not see
             # it.
             head = data.find(_CRLF, 0, _LONGEST_SIZE)
             if head > 0 and _size(data[:head]) == len(data) - head - 4 and data[-2:] == _CRLF:
                 return self._events_of(data[head + 2 : -2])
-            self._between = False
+            self.between = False
         frames = self._frames = []
         if not self._status:
             self._opening = (self._opening + data)[:_SHOWN]
@@ -170,9 +188,9 @@ class _Answer:
                 self._break(f"headers longer than {MAX_HEAD} bytes", whole=False)
         if self.done:
             self._release()
-        elif self._events is not None and self._inflate is None:
+        elif self.events is not None and self._inflate is None:
             # Not in the middle of the next size: no part of one ends with a line break.
-            self._between = self._chunk_whole and data[-2:] == _CRLF
+            self.between = self._chunk_whole and data[-2:] == _CRLF
         return frames
 
     def eof(self) -> list[AnyFrame]:
@@ -220,9 +238,9 @@ class _Answer:
             self._break(f"a body in {', '.join(codings)}, which we did not ask for", whole=False)
         else:
             self._inflate = Inflate(codings[0]) if codings else None
-            if status == 200 and _is_event_stream(headers):
-                self._events = self._link.events = SseDecoder()
-                self._events.comments = self._link.comments
+            if status == 200 and (decoder := _stream_of(headers)) is not None:
+                self.events = self._link.events = decoder
+                decoder.comments = self._link.comments
 
     def on_chunk_header(self) -> None:
         self._chunk_whole = False
@@ -248,7 +266,7 @@ class _Answer:
             self._complete()
 
     def _content(self, body: bytes) -> None:
-        if self._events is not None:
+        if self.events is not None:
             self._frames += self._events_of(body)
             return
         link = self._link
@@ -256,15 +274,15 @@ class _Answer:
         self._body += body[: link._max_body - len(self._body)]
 
     def _events_of(self, body: bytes) -> list[AnyFrame]:
-        """Frames of a part of an event stream."""
-        link, events = self._link, self._events
+        """Frames of a part of a stream."""
+        link, events = self._link, self.events
         assert events is not None
         link.body_size += len(body)
         frames: list[AnyFrame] = list(events.feed(body))
         link.comments = events.comments
         if events.broken:
             self.done = self.broken = True
-            self._between = False
+            self.between = False
         return frames
 
     def _complete(self) -> None:
@@ -280,10 +298,10 @@ class _Answer:
             return
         self.done = True
         pending = ""
-        if self._events is not None:
-            given, pending = self._events.end(clean)
+        if self.events is not None:
+            given, pending = self.events.end(clean)
             self._frames += given
-            self._link.comments = self._events.comments
+            self._link.comments = self.events.comments
         elif self._body:
             text = self._body.decode("utf-8", "replace")
             if clean:
@@ -344,7 +362,9 @@ def _codings(headers: Mapping[str, str]) -> Iterator[str]:
                 yield coding.strip()
 
 
-def _is_event_stream(headers: Mapping[str, str]) -> bool:
-    # NAT writes the header twice on some routes; the values are joined by a comma.
-    media_type = re.split("[;,]", headers.get("content-type", ""), maxsplit=1)[0]
-    return media_type.strip().lower() == "text/event-stream"
+def _stream_of(headers: Mapping[str, str]) -> SseDecoder | NdjsonDecoder | None:
+    """The decoder of a body that is read as it arrives."""
+    media = media_type(headers)
+    if media == "text/event-stream":
+        return SseDecoder()
+    return NdjsonDecoder() if media in MEDIA_TYPES else None

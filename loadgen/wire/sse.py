@@ -20,6 +20,7 @@ REPLACEMENT = "\ufffd"
 
 _BOM = b"\xef\xbb\xbf"
 _LF, _CR = b"\n", b"\r"
+_DATA = b"data: "
 _STANDARD = frozenset(("data", "event", "id", "retry"))
 _FIELD = re.compile(r"[A-Za-z0-9_-]+")
 _KNOWN_MAX = 32
@@ -97,6 +98,19 @@ class SseDecoder:
         if self.broken or not data:
             return []
         return self._lines(data)
+
+    def usual(self, data: bytes, begin: int, end: int) -> bytes | None:
+        """The value of the one event that ``data[begin:end]`` is, if it is a lone ``data`` line."""
+        if (
+            self._calm
+            and data.startswith(_DATA, begin)
+            and data.find(_LF, begin) == end - 2
+            and data[end - 1 : end] == _LF
+            and data.find(_CR, begin, end) < 0
+            and end - begin <= self._max_fast
+        ):
+            return data[begin + len(_DATA) : end - 2]
+        return None
 
     def end(self, clean: bool = True) -> tuple[list[Frame], str]:
         """The frames that the end of the stream completes, and what it left unfinished.

@@ -34,6 +34,8 @@ MAX_REFUSAL = 2048
 _SHOWN = 40
 _WHOLE_TEXT = 0x81  # FIN, no reserved bit, opcode 1: RFC 6455 section 5.2
 _MASKED = 0x80
+_TWO_BYTES = 126  # the length follows in two bytes
+_SHORTEST = 4
 _MAX_REASON = 123  # RFC 6455 section 5.5: a control frame's payload is at most 125 bytes
 _BREACHES: dict[type[Exception], int] = {
     ProtocolError: 1002,
@@ -127,6 +129,25 @@ class SocketLink:
             self._give(data, found)
         return found
 
+    def usual(self, data: bytes) -> bytes | None:
+        """The text message that ``data`` is, if it is one whole unfragmented one."""
+        if (
+            not self._short
+            or self._ended
+            or self._pieces
+            or self._parts is not None
+            or len(data) < _SHORTEST
+            or data[0] != _WHOLE_TEXT
+        ):
+            return None
+        length, begin = data[1], 2
+        if length == _TWO_BYTES:
+            length, begin = data[2] << 8 | data[3], 4
+        # A longer length, or a mask, is none of these.
+        if length + begin != len(data) or length > self._max_size:
+            return None
+        return data[begin:]
+
     def receive_eof(self) -> list[AnyFrame]:
         """The last frame, if it has not been given yet."""
         found: list[AnyFrame] = []
@@ -154,6 +175,11 @@ class SocketLink:
     def reusable(self) -> bool:
         """Whether a message may be sent."""
         return not self._ended and self._protocol.state is State.OPEN
+
+    @property
+    def trailing(self) -> bool:
+        """Never: a message ends with its last frame."""
+        return False
 
     def _shake_hands(self, data: bytes, found: list[AnyFrame]) -> bytes:
         """Give the protocol the answer to the handshake and nothing more; gives what is left.

@@ -10,37 +10,60 @@ from pathlib import Path
 import click
 import orjson
 
-from tests.bench import accuracy, capacity, cost, machine, memory
+from tests.bench import accuracy, budget, capacity, cost, live, machine, memory, reports, scaling
 from tests.bench.process import BenchFailure
 from tests.bench.table import Results, markdown
 
-_PARTS = ("accuracy", "cost", "capacity", "memory")
+_PARTS = ("accuracy", "cost", "budget", "crowd", "capacity", "scaling", "memory", "live", "reports")
 
 
 @dataclass(frozen=True, slots=True)
 class Scales:
     """How much of each benchmark is run."""
 
+    crowd: accuracy.Scale
     accuracy: accuracy.Scale
+    budget: tuple[cost.Scale, ...]
     cost: cost.Scale
     capacity: capacity.Scale
+    scaling: scaling.Scale
     field: tuple[str, ...]
     analysts: int
+    live: cost.Scale
+    reports: tuple[int, ...]
 
 
 FULL = Scales(
     accuracy=accuracy.Scale(180, tokens=80, token_ms=50, warm_s=8, window_s=25),
+    crowd=accuracy.Scale(
+        2000, tokens=10, token_ms=100, warm_s=12, window_s=20, think_s=18, dialects=("nat-ws",)
+    ),
     cost=cost.Scale(180, rate=20, events=60, warm_s=4, window_s=9, rounds=3),
+    budget=(
+        cost.Scale(180, rate=20, events=60, warm_s=4, window_s=9, rounds=3),
+        cost.Scale(1000, rate=20, events=60, warm_s=7, window_s=8, rounds=3),
+        cost.Scale(180, rate=100, events=300, warm_s=4, window_s=8, rounds=3),
+    ),
     capacity=capacity.Scale(20, events=40, warm_s=3, window_s=6, precision=0.1, most=5000),
+    scaling=scaling.Scale(360, rate=20, events=60, warm_s=4, window_s=9, rounds=3),
     field=("ours-sse", "httpx", "hub-sse", "ours-ws", "websockets", "hub-ws", "ours-sse-user"),
     analysts=1000,
+    live=cost.Scale(200, rate=20, events=60, warm_s=4, window_s=20, rounds=3),
+    reports=(10_000, 100_000, 1_000_000),
 )
 QUICK = Scales(
     accuracy=accuracy.Scale(30, tokens=20, token_ms=50, warm_s=2, window_s=6),
+    crowd=accuracy.Scale(
+        100, tokens=5, token_ms=100, warm_s=2, window_s=5, think_s=1, dialects=("nat-ws",)
+    ),
     cost=cost.Scale(150, rate=20, events=20, warm_s=1.5, window_s=3.5, rounds=1),
+    budget=(cost.Scale(100, rate=20, events=20, warm_s=1.5, window_s=2.5, rounds=1),),
     capacity=capacity.Scale(20, events=20, warm_s=1.5, window_s=2.5, precision=1.0, most=40),
+    scaling=scaling.Scale(100, rate=20, events=20, warm_s=1, window_s=2.5, rounds=1),
     field=("ours-sse", "ours-ws"),
     analysts=150,
+    live=cost.Scale(50, rate=20, events=20, warm_s=1.5, window_s=6, rounds=1),
+    reports=(10_000,),
 )
 
 
@@ -81,7 +104,7 @@ def main(quick: bool, only: tuple[str, ...], rounds: int | None, out: Path | Non
 
 def _measure(scales: Scales, quick: bool, parts: tuple[str, ...], rounds: int | None) -> Results:
     facts, pins = machine.facts(), machine.pins()
-    costs = capacities = errors = weight = None
+    costs = capacities = errors = weight = spent = crowd = scaled = shown = told = None
     with tempfile.TemporaryDirectory(prefix="loadgen-bench-") as name:
         folder = Path(name)
         if "accuracy" in parts:
@@ -94,21 +117,35 @@ def _measure(scales: Scales, quick: bool, parts: tuple[str, ...], rounds: int | 
                     scale.streams, scale.rate, scale.events, scale.warm_s, scale.window_s, rounds
                 )
             costs = cost.measure(scale, pins, folder, _say)
+        if "budget" in parts:
+            spent = budget.measure(scales.budget, pins, folder, _say, rounds)
+        if "crowd" in parts:
+            _say(f"crowd: {scales.crowd.analysts} analysts who ask now and then")
+            crowd = accuracy.measure(scales.crowd, pins, folder)
         if "capacity" in parts:
             capacities = capacity.measure(scales.capacity, pins, folder, _say, scales.field)
+        if "scaling" in parts:
+            scaled = scaling.measure(scales.scaling, pins, folder, _say)
         if "memory" in parts:
             _say(f"memory: {scales.analysts} idle analysts")
             weight = memory.measure(scales.analysts, pins, folder)
-    return Results(facts, quick, errors, costs, capacities, weight)
+        if "live" in parts:
+            shown = live.measure(scales.live, pins, folder, _say)
+        if "reports" in parts:
+            told = reports.measure(scales.reports, folder, _say)
+    return Results(
+        facts, quick, errors, costs, capacities, weight, spent, crowd, scaled, shown, told
+    )
 
 
 def wrong_signs(results: Results) -> list[str]:
     """What cannot be on any machine, however busy, unless something is broken."""
     found = []
-    if results.accuracy is not None and results.accuracy.bad:
-        found.append(f"accuracy: {results.accuracy.bad} turns did not complete")
-    if results.accuracy is not None and not all(c.error.n for c in results.accuracy.clocks):
-        found.append("accuracy: a clock of a dialect has no turn to compare")
+    for part, judged in (("accuracy", results.accuracy), ("crowd", results.crowd)):
+        if judged is not None and judged.bad:
+            found.append(f"{part}: {judged.bad} turns did not complete")
+        if judged is not None and not all(c.error.n for c in judged.clocks):
+            found.append(f"{part}: a clock of a dialect has no turn to compare")
     if results.cost is not None:
         us = results.cost.us
         found += [
@@ -128,6 +165,17 @@ def wrong_signs(results: Results) -> list[str]:
             for entry in results.capacity.capacities
             if all(probe.reading is None or probe.reading.wrong for probe in entry.probes)
         ]
+    if results.live is not None:
+        found += [
+            f"live: nobody asked for {name}"
+            for name in ("turns", "tab", "scrapes")
+            if not all(one.calls.get(name) for one in results.live.shown)
+        ]
+    for step in results.reports or ():
+        if step.html_mb > reports.WANTED_MB:
+            found.append(f"reports: a page of {step.html_mb:.1f} MB of {step.turns:,} turns")
+        if step.report.gib > reports.WANTED_GIB:
+            found.append(f"reports: {step.report.gib:.1f} GiB for {step.turns:,} turns")
     if results.memory is not None and results.memory.kib <= 0:
         found.append("memory: analysts cannot weigh nothing")
     return found

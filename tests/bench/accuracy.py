@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from loadgen.analysis.truth import Spread, errors
 from loadgen.journal import read_run
 from tests.bench.contender import CONTENDERS, plan_file
 from tests.bench.machine import Pins
 from tests.bench.meter import Order
 from tests.bench.process import BenchFailure, measured, serving, truth
-from tests.bench.reading import Spread, instant, run_folder, spread
+from tests.bench.reading import run_folder
 
 WANTED_P99_MS = 1.0
 
-_CLOCKS = {"ttfp": "first_progress", "ttfa": "first_answer", "ttc": "ended"}
 _DIALECTS = ("nat-sse", "nat-ws")
-_THINK = "{ median = 1.0, sigma = 0.6, max = 5.0 }"
-"""Spreads the starts of the turns, and with them the phases of the streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is run; times in seconds."""
+    """How much is run; times in seconds.
+
+    ``think_s`` is the median of a lognormal: it spreads the starts of the turns, and with them the
+    phases of the streams.
+    """
 
     analysts: int
     tokens: int
     token_ms: int
     warm_s: float
     window_s: float
+    think_s: float = 1.0
+    dialects: tuple[str, ...] = _DIALECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,13 @@ class Accuracy:
 
 
 def measure(scale: Scale, pins: Pins, folder: Path) -> Accuracy:
-    """Run both dialects at once against the bundled mock agent."""
+    """Run the dialects at once against the bundled mock agent."""
     question = (
         f"accuracy first_ms=200 steps=2 step_ms=200 think_ms=200"
         f" tokens={scale.tokens} token_ms={scale.token_ms}"
     )
-    plan = plan_file(folder, _DIALECTS, question, _THINK)
+    think = f"{{ median = {scale.think_s}, sigma = 0.6, max = {5 * scale.think_s} }}"
+    plan = plan_file(folder, scale.dialects, question, think)
     with serving("mockagent", pins) as url:
         rate = 1000 / scale.token_ms
         order = Order(url, "", scale.analysts, 0, rate, scale.warm_s, scale.window_s, str(plan))
@@ -83,23 +86,10 @@ def measure(scale: Scale, pins: Pins, folder: Path) -> Accuracy:
         kernel=sum(row["stamp"] == "kernel" for row in settled) / len(settled),
         merged=reads["merged_reads"] / max(1, reads["reads"]),
         clocks=tuple(
-            ClockError(dialect, clock, _error(settled, truths, dialect, milestone))
-            for dialect in _DIALECTS
-            for clock, milestone in _CLOCKS.items()
+            ClockError(dialect, clock, error)
+            for dialect in scale.dialects
+            for clock, error in errors(
+                [row for row in settled if row["dialect"] == dialect], truths
+            ).items()
         ),
-    )
-
-
-def _error(
-    rows: list[dict[str, Any]],
-    truths: Mapping[str, Mapping[str, Any]],
-    dialect: str,
-    milestone: str,
-) -> Spread:
-    return spread(
-        [
-            instant(row, milestone) - truths[row["turn"]][f"{milestone}_ns"]
-            for row in rows
-            if row["dialect"] == dialect and row["outcome"] == "completed"
-        ]
     )

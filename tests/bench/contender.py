@@ -10,7 +10,7 @@ import orjson
 from tests.bench.machine import Pins
 from tests.bench.meter import Order
 from tests.bench.process import fetch, measured, truth
-from tests.bench.reading import Reading, Seen, journalled, judge
+from tests.bench.reading import Reading, Seen, journalled, judge, unfit
 
 _PLAN = """\
 name = "bench"
@@ -78,7 +78,8 @@ def run(contender: Contender, order: Order, pins: Pins, folder: Path) -> Reading
     window = f"from={taken['from_ns']}&to={taken['to_ns']}"
     sent = orjson.loads(fetch(f"{order.url}/_sent?{window}"))
     turns = journalled(work) if contender.ours else [Seen(*turn) for turn in taken["turns"]]
-    return judge(order, taken, sent, turns, truth(order.url))
+    reading = judge(order, taken, sent, turns, truth(order.url))
+    return replace(reading, unfit=unfit(work)) if contender.ours else reading
 
 
 def plan_file(folder: Path, dialects: tuple[str, ...], question: str, think: str = "0") -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from loadgen.analysis.quantiles import ascending, nearest_rank
+from loadgen.analysis.summary import summarise
+from loadgen.analysis.truth import Spread, instant, spread
 from loadgen.clock import NS_PER_MS, NS_PER_S
 from loadgen.journal import read_run
 from tests.bench.meter import Order
@@ -30,17 +30,6 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """Nearest-rank percentiles of ``n`` magnitudes, in ms; None of none."""
-
-    n: int
-    p50: float | None
-    p95: float | None
-    p99: float | None
-    max: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
     """The window of one run.
 
@@ -50,7 +39,8 @@ class Reading:
     ``wrong``: turns that failed or lacked events.  ``waited``: share of the window in which the
     client could have run but others had its processor, None where the system does not tell.
     ``lag``: how late the client's own timers were; ``late_p99_ms``: how late the server's writes
-    were against its schedule.  ``cpu`` and ``server_cpu`` are shares of a processor.
+    were against its schedule.  ``cpu`` and ``server_cpu`` are shares of a processor.  ``unfit``:
+    the checks that our own report would find failed.
     """
 
     us_per_event: float
@@ -64,6 +54,7 @@ class Reading:
     lag: Spread
     late_p99_ms: float
     server_cpu: float | None
+    unfit: tuple[str, ...] = ()
 
 
 def nominal(order: Order) -> float:
@@ -71,13 +62,6 @@ def nominal(order: Order) -> float:
     first event, and one between its last event and its end.
     """
     return order.streams * order.rate * order.events / (order.events + 0.5)
-
-
-def spread(values_ns: Sequence[float]) -> Spread:
-    """Percentiles of the magnitudes of ``values_ns``."""
-    ordered = ascending([abs(value) / NS_PER_MS for value in values_ns])
-    p50, p95, p99, top = (nearest_rank(ordered, Fraction(p, 100)) for p in (50, 95, 99, 100))
-    return Spread(int(ordered.size), p50, p95, p99, top)
 
 
 def judge(
@@ -120,16 +104,16 @@ def journalled(work: Path) -> list[Seen]:
     return [_seen(row) for row in read_run(run_folder(work)).rows]
 
 
+def unfit(work: Path) -> tuple[str, ...]:
+    """The sentences of the checks that the run in ``work`` fails in our own judgement of it."""
+    checks = summarise(read_run(run_folder(work)))["validity"]
+    return tuple(check["detail"] for check in checks if not check["ok"])
+
+
 def run_folder(work: Path) -> Path:
     """The one run folder in ``work``."""
     [folder] = [path for path in work.iterdir() if path.is_dir()]
     return folder
-
-
-def instant(row: Mapping[str, Any], milestone: str) -> int:
-    """When ``milestone`` of a journal row happened, in monotonic ns; 0 if it did not."""
-    offset = row.get(f"{milestone}_ms")
-    return 0 if offset is None else round(row["started_mono_ns"] + offset * NS_PER_MS)
 
 
 def _seen(row: Mapping[str, Any]) -> Seen:

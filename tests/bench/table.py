@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tests.bench import budget, scaling
 from tests.bench.accuracy import WANTED_P99_MS, Accuracy
+from tests.bench.budget import Budget
 from tests.bench.capacity import LIMIT_MS, Capacities, Capacity
 from tests.bench.cost import Costs
+from tests.bench.live import WANTED as WANTED_LIVE
+from tests.bench.live import Live
 from tests.bench.machine import Facts
 from tests.bench.memory import WANTED_KIB, Memory
+from tests.bench.reports import WANTED_GIB, WANTED_MB, WANTED_S, Step
+from tests.bench.scaling import Scaling
 
 WANTED_RATIOS = {("ours-sse", "httpx"): 4.0, ("ours-ws", "websockets"): 2.0}
 """How many times the event rate of the second the first must sustain."""
 
+_LIVE_PARTS = ("turns", "tab", "scrapes")
 _OURS = {"sse": "ours-sse", "ws": "ours-ws"}
 _WIRES = {"sse": "SSE", "ws": "WebSocket"}
 
@@ -28,19 +35,36 @@ class Results:
     cost: Costs | None = None
     capacity: Capacities | None = None
     memory: Memory | None = None
+    budget: Budget | None = None
+    crowd: Accuracy | None = None
+    scaling: Scaling | None = None
+    live: Live | None = None
+    reports: tuple[Step, ...] | None = None
 
 
 def markdown(results: Results) -> str:
     """A page with a section for each benchmark that was run."""
     parts = [_facts(results)]
     if results.accuracy is not None:
-        parts.append(_accuracy(results.accuracy))
+        title = "Accuracy: error of our clocks against the mock agent's truth log"
+        parts.append(_accuracy(title, results.accuracy))
     if results.cost is not None:
         parts.append(_cost(results.cost))
+    if results.budget is not None:
+        parts.append(_budget(results.budget))
+    if results.crowd is not None:
+        title = "Crowd: WebSocket analysts of one process who ask now and then"
+        parts.append(_accuracy(title, results.crowd))
     if results.capacity is not None:
         parts.append(_capacity(results.capacity))
+    if results.scaling is not None:
+        parts.append(_scaling(results.scaling))
     if results.memory is not None:
         parts.append(_memory(results.memory))
+    if results.live is not None:
+        parts.append(_live(results.live))
+    if results.reports is not None:
+        parts.append(_reports(results.reports))
     return "\n\n".join(parts) + "\n"
 
 
@@ -58,14 +82,14 @@ def _facts(results: Results) -> str:
     )
 
 
-def _accuracy(found: Accuracy) -> str:
+def _accuracy(title: str, found: Accuracy) -> str:
     scale = found.scale
     head = (
-        f"## Accuracy: error of our clocks against the mock agent's truth log\n\n"
-        f"{scale.analysts} analysts over both dialects, {1000 / scale.token_ms:g} events a second"
-        f" each, {found.turns} turns, {found.bad} bad; {found.kernel:.1%} of the turns"
-        f" kernel-stamped, {found.merged:.2%} of the reads merged. Wanted: p99 below"
-        f" {WANTED_P99_MS:g} ms.\n\n"
+        f"## {title}\n\n"
+        f"{scale.analysts} analysts over {' and '.join(scale.dialects)},"
+        f" {1000 / scale.token_ms:g} events a second each, {found.turns} turns, {found.bad} bad;"
+        f" {found.kernel:.1%} of the turns kernel-stamped, {found.merged:.2%} of the reads merged."
+        f" Wanted: p99 below {WANTED_P99_MS:g} ms.\n\n"
     )
     rows = [
         (
@@ -104,6 +128,69 @@ def _cost(found: Costs) -> str:
         "wire", "client", "us/event", "rounds", "of ours", "first-answer error p99 ms",
         "disturbed", "wrong turns",
     )  # fmt: skip
+    return head + _table(names, rows)
+
+
+def _budget(found: Budget) -> str:
+    head = (
+        "## Budget: our whole product beside a bare hub callback that splits and parses JSON\n\n"
+        f"CPU of one event, medians of interleaved rounds; wanted at most {budget.WANTED_RATIO:g}"
+        f" times the floor's, and first-answer error p99 below {budget.WANTED_P99_MS:g} ms.\n\n"
+    )
+    rows = []
+    for load in found.loads:
+        for ours, floor in budget.FLOORS.items():
+            error = load.error_p99_ms(ours)
+            ratio = load.ratio(ours)
+            met = ratio <= budget.WANTED_RATIO and (error or 0.0) < budget.WANTED_P99_MS
+            rows.append(
+                (
+                    load.title, _WIRES[ours.rpartition("-")[2]], f"{load.costs.us(ours):.1f}",
+                    f"{load.costs.us(floor):.1f}", f"{ratio:.2f}", _ms(error),
+                    load.fitness(ours), _met(met),
+                )
+            )  # fmt: skip
+    names = ("streams x ev/s", "wire", "ours us/event", "floor us/event", "ratio",
+             "first-answer error p99 ms", "our verdict on ourselves", "wanted")  # fmt: skip
+    return head + _table(names, rows)
+
+
+def _scaling(found: Scaling) -> str:
+    scale = found.scale
+    head = (
+        f"## Scaling: one process and two, {scale.streams} streams x {scale.rate:g} events a second"
+        "\n\nCPU of one event, all processes with the master; where each worker has a"
+        f" processor, two carry so many times the load of one; wanted {scaling.WANTED:g}.\n\n"
+    )
+    rows = [
+        (
+            _WIRES[pair.wire], f"{pair.us[0]:.1f}", f"{pair.us[1]:.1f}", f"{pair.times:.2f}",
+            _met(pair.times >= scaling.WANTED),
+        )
+        for pair in found.pairs
+    ]  # fmt: skip
+    names = ("wire", "one us/event", "two us/event", "two carry", "wanted")
+    return head + _table(names, rows)
+
+
+def _live(found: Live) -> str:
+    scale = found.scale
+    with_them, without = found.cpu
+    head = (
+        f"## Live figures: {scale.streams} streams x {scale.rate:g} events a second, the tab asked"
+        f" once a second, a scrape every five\n\nCPU of the calls into the live figures, as a share"
+        f" of a core; wanted below {WANTED_LIVE:.0%}. The whole process: {with_them:.1%} of a core"
+        f" with them, {without:.1%} without (medians).\n\n"
+    )
+    rows = [
+        (
+            str(number), *(f"{one.shares.get(name, 0.0):.3%}" for name in _LIVE_PARTS),
+            f"{one.share:.3%}", f"{one.reading.cpu:.1%}", f"{plain.cpu:.1%}",
+            _met(one.share < WANTED_LIVE),
+        )
+        for number, (one, plain) in enumerate(zip(found.shown, found.plain, strict=True), 1)
+    ]  # fmt: skip
+    names = ("round", *_LIVE_PARTS, "all", "process with", "without", "wanted")
     return head + _table(names, rows)
 
 
@@ -147,6 +234,28 @@ def _memory(found: Memory) -> str:
         f"## Memory: idle WebSocket analysts\n\n{found.analysts} analysts, each after one turn:"
         f" {found.kib:.1f} KiB of resident memory each ({found.total_mib:.0f} MiB for the whole"
         f" generator); wanted below {WANTED_KIB:g} KiB: {_met(found.kib < WANTED_KIB)}"
+    )
+
+
+def _reports(steps: Sequence[Step]) -> str:
+    rows = [
+        (
+            f"{step.turns:,}", f"{step.report.wall_s:.1f}", f"{step.report.cpu_s:.1f}",
+            f"{step.report.gib:.2f}", f"{step.html_mb:.1f}", f"{step.gate.wall_s:.1f}",
+            f"{step.gate.cpu_s:.1f}", f"{step.gate.gib:.2f}",
+        )
+        for step in steps
+    ]  # fmt: skip
+    names = (
+        "turns", "report, s", "its CPU, s", "GiB", "page, MB", "gate, s", "its CPU, s", "GiB",
+    )  # fmt: skip
+    last = steps[-1]
+    met = last.report.wall_s < WANTED_S and last.report.gib < WANTED_GIB
+    return (
+        f"## Reports: `loadgen report` and `loadgen gate --baseline` over generated runs\n\n"
+        f"{_table(names, rows)}\n\n{last.turns:,} turns: wanted below {WANTED_S:g} s and "
+        f"{WANTED_GIB:g} GiB, a page of at most {WANTED_MB:g} MB: "
+        f"{_met(met and last.html_mb <= WANTED_MB)}"
     )
 
 

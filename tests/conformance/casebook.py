@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
+import tokens
 from counterparts import Server
 from dialogue import Analyst, Habits, Row, later
 
@@ -36,6 +37,7 @@ class Case:
     """One dialogue: ``words`` are added to `BASE`, and ``turns`` say how each turn must end.
 
     ``credential`` fills an `IdentityPlan`; without one every analyst has an API key of its own.
+    ``mints`` says that it is a token, signed as the servers of kind ``jwt`` want it but for that.
     ``think_s`` lies between the turns.  ``loses`` says when the network takes the connection:
     ``between`` the turns, or so many seconds into the first one.  ``stranger``: at the first prompt
     the analyst turns into somebody else.  ``race`` names facts that depend on who is faster, the
@@ -48,7 +50,8 @@ class Case:
     turns: Sequence[Expected]
     on: Sequence[str] = (SSE, WS)
     habits: Habits = field(default_factory=Habits)
-    credential: Mapping[str, str] | None = None
+    credential: Mapping[str, Any] | None = None
+    mints: Mapping[str, Any] | None = None
     think_s: float = 0.2
     loses: float | str | None = None
     stranger: bool = False
@@ -63,6 +66,8 @@ class Case:
         credential = self.credential
         if credential is None:
             credential = {"method": "api_key", "template": uuid4().hex}
+        if self.mints is not None:
+            credential = {**credential, "mint": tokens.mint(**self.mints)}
         with Analyst(
             server,
             dialect,
@@ -671,6 +676,65 @@ POLICED = (
     ),
 )  # fmt: skip
 
+AT_LOGIN, IN_HEADER = {"method": "jwt"}, {"method": "bearer"}
+BAD_MINTS: Mapping[str, Mapping[str, Any]] = {
+    "expired": {"expired_share": 1.0},
+    "not yet valid": {"claims": {"nbf": 4_000_000_000}},
+    "of another issuer": {"issuer": "https://other.example"},
+    "without issuer": {"issuer": None},
+    "for another audience": {"audience": "other"},
+    "without the scope": {"scopes": ["other"]},
+    "signed with another key": {"key": "stranger"},
+    "of an unknown key": {"key_id": "two"},
+    "signed with a secret": {"algorithm": "HS256", "key_file": None},
+}
+VERIFIED = (
+    *(
+        Case(
+            f"a good token {how}", "", [PLAIN | {"logins": logins}, second(PLAIN)],
+            on=(WS,), kind="jwt", credential=credential, mints=mints,
+        )
+        for how, credential, logins, mints in (
+            ("at login", AT_LOGIN, 1, {}),
+            ("in a header", IN_HEADER, 0, {}),
+            ("without a key's name", AT_LOGIN, 1, {"key_id": None}),
+            ("of an e-mail", AT_LOGIN, 1, {"claim": "email", "subject": "ann@example.com"}),
+        )
+    ),
+    Case(
+        "a good token on a curve", "", [PLAIN | {"logins": 1}],
+        on=(WS,), kind="jwts", credential=AT_LOGIN,
+        mints={"algorithm": "ES256", "key": "P-256", "key_id": "P-256", "scopes": []},
+    ),
+    Case(
+        "a turn taken up by the same user", "hitl=text", [TAKEN_UP],
+        on=(WS,), kind="jwt", credential=AT_LOGIN, mints={}, habits=Habits(drops=1),
+    ),
+    Case(
+        "a turn not taken up by another one", "hitl=text",
+        [ended("incomplete", "lost_resume", resumed=1)],
+        on=(WS,), kind="jwt", credential=AT_LOGIN, mints={}, habits=Habits(drops=1), stranger=True,
+    ),
+    *(
+        Case(
+            f"a token {about} {how}", "", [REFUSED | {"says": (said,)}],
+            on=(WS,), kind="jwt", credential=credential, mints=mints, race=("milestones",),
+        )
+        for about, mints in BAD_MINTS.items()
+        for how, credential, said in (
+            ("at login", AT_LOGIN, "user_auth_error"),
+            ("in a header", IN_HEADER, "Identity credential was rejected"),
+        )
+    ),
+    *(
+        Case(
+            f"a token {about} by request, where nobody looks", "", [PLAIN],
+            on=OVER_HTTP, kind="jwt", credential=IN_HEADER, mints=mints,
+        )
+        for about, mints in BAD_MINTS.items()
+    ),
+)  # fmt: skip
+
 CHAPTERS = {
     "answers": ANSWERS,
     "failures": FAILURES,
@@ -683,6 +747,7 @@ CHAPTERS = {
     "policies": POLICIES,
     "consents": CONSENTS,
     "policed": POLICED,
+    "verified": VERIFIED,
 }
 CASES = {f"{chapter}: {case.name}": case for chapter, cases in CHAPTERS.items() for case in cases}
 ENTRIES = [(name, dialect) for name, case in CASES.items() for dialect in case.on]

@@ -13,11 +13,20 @@ from pathlib import Path
 
 import counterparts
 import pytest
+import tokens
 from counterparts import Server
+from hyperforge import serve as rag
 from nat.serve import InstallError
 
 _HERE = Path(__file__).parent
 _TIMEOUT_S = 600
+
+
+def _verifying(keys: str) -> tuple[str, ...]:
+    """The switches of a mock that verifies tokens with that set of the provider's keys."""
+    place = f"{counterparts.PROVIDER}/keys/{keys}.json"
+    return "--jwt", place, "--jwt-issuer", tokens.ISSUER, "--jwt-audience", tokens.AUDIENCE
+
 
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "": ("wide", ()),
@@ -26,6 +35,9 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "strict": ("strict", ("--accepted-credentials", "api_key")),
     "header": ("header", ("--identity-header", "X-User-ID")),
     "peruser": ("peruser", ("--per-user", "--slots", "8")),
+    "jwt": ("jwt", (*_verifying("one"), "--jwt-scope", tokens.SCOPE)),
+    "jwts": ("jwts", _verifying("several")),
+    "arag": (counterparts.HYPERFORGE, ("--arag-reference",)),
 }
 """Servers by kind: the real one's configuration, and the mock's switches that mean the same."""
 
@@ -57,17 +69,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Server]]:
     """Gives the server of a name: ``real`` or ``mock``, and with a kind of `KINDS` behind it,
     ``real-8`` or ``mock-full``, another than the usual one, which runs any number of turns at once.
-    Each starts when it is first asked for.
+    ``real-arag`` is no toolkit but Hyperforge.  Each starts when it is first asked for; what this
+    machine has no Python for skips the test.
     """
     folder = tmp_path_factory.mktemp("servers")
     with contextlib.ExitStack() as stack:
         started: dict[str, Server] = {}
+        impossible: dict[str, str] = {}
 
         def server(name: str) -> Server:
+            if name in impossible:
+                pytest.skip(impossible[name])
             if name not in started:
                 try:
                     started[name] = stack.enter_context(_server(name, folder))
-                except InstallError as error:
+                except rag.NoPython as error:
+                    impossible[name] = f"conformance: {error}"
+                    pytest.skip(impossible[name])
+                except (InstallError, rag.InstallError) as error:
                     pytest.exit(f"conformance: {error}", returncode=1)
             return started[name]
 

@@ -14,13 +14,14 @@ import gevent
 from counterparts import Server
 
 from loadgen import dialects
-from loadgen.conversation import Conversation, Labels
+from loadgen.conversation import Conversation
 from loadgen.dialects.contract import Identity, Shape, Site
+from loadgen.dialogue import Labels
 from loadgen.events import Prompt
 from loadgen.identity import IdentityPlan, resolve_identity
 from loadgen.net.driver import Driver, Wiring
 from loadgen.net.endpoint import resolve
-from loadgen.persona import ConsentPlan, ReplyPlan
+from loadgen.persona import PRESENT, Absence, ConsentPlan, ReplyPlan
 from loadgen.plan import Deadlines, Reconnect, seconds_ns
 from loadgen.turn import Milestone, TurnRecord
 
@@ -130,6 +131,10 @@ class Analyst:
         """Asked by the conversation, as all below: only the first turn is interrupted."""
         after_s = self._habits.interrupt_s if self._turns == 1 else None
         return None if after_s is None else seconds_ns(after_s)
+
+    def absence(self) -> Absence:
+        """It is there all the time."""
+        return PRESENT
 
     def consent(self) -> ConsentPlan:
         """What is done about a login elsewhere, at once."""

@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 import h11
 from counterparts import Server
 from shapes import frame_shape, masked
+from tokens import filled
 
 _TIMEOUT_S = 60
 _POLL_S = 0.05
@@ -70,7 +71,8 @@ Action = Reply | Ask | Pause | Leave | Consent
 
 @dataclass(frozen=True)
 class Row:
-    """One exchange.  ``body`` is a JSON value, or the bytes that are sent as they are.
+    """One exchange.  ``body`` is a JSON value, or the bytes that are sent as they are; ``headers``
+    may name a token (`tokens.filled`).
 
     ``kind``: of the servers, see `conftest.KINDS`.  ``does`` is done at each prompt, ``then`` when
     the answer has ended.  ``racing``: steps and chunks overtake each other, so only the order
@@ -100,7 +102,8 @@ class Answer:
         place = urlsplit(server.origin)
         self._socket = socket.create_connection((place.hostname, place.port), _TIMEOUT_S)
         self._brain = h11.Connection(h11.CLIENT)
-        sent = {"host": place.netloc} | dict(headers)
+        said = {name: filled(value) for name, value in headers.items()}
+        sent = {"host": place.netloc} | said
         data = (
             b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         )

@@ -29,9 +29,9 @@ def talk(words: str) -> dict[str, Any]:
     return chat(words)
 
 
-def completions(words: str) -> dict[str, Any]:
+def completions(words: str, **more: Any) -> dict[str, Any]:
     """A question whose answer is to be streamed."""
-    return chat(words, stream=True)
+    return chat(words, stream=True, **more)
 
 
 SINGLES = {
@@ -93,6 +93,10 @@ BAD_BODIES: dict[str, Any] = {
     "a part that nobody knows": {"messages": [{"role": "user", "content": [{"type": "smell"}]}]},
     "no text in a part": {"messages": [{"role": "user", "content": [{"type": "text"}, PART]}]},
     "input and messages": {"input_message": STILL, **chat(STILL)},
+    "an empty input and messages": {"input_message": "", **chat(STILL)},
+    "no input beside messages": {"input_message": None, **chat(STILL)},
+    "a number beside messages": {"input_message": 7, **chat(STILL)},
+    "input and an empty list of messages": {"input_message": STILL, "messages": []},
     "input and something": {"input_message": STILL, "temperature": 1},
     "input that is a number": {"input_message": 7},
     "messages and something": chat(STILL, colour="red"),
@@ -227,6 +231,13 @@ def _bad_requests() -> Iterator[Row]:
         for about, body in BAD_BODIES.items():
             yield Row(f"{path}: {about}", path, body)
         yield Row(f"{path}: a wrong method", path, method="GET")
+    both = {"input_message": STILL}
+    for kind, server in {"": "usual", "full": "extended"}.items():
+        for way, make in {"": chat, " as a stream": completions}.items():
+            yield Row(
+                f"{server} completions{way}: input and messages",
+                "/v1/chat/completions", make(STILL, **both), kind=kind,
+            )  # fmt: skip
     for about, kind in {
         "text": "text/plain",
         "nothing": "",
@@ -314,6 +325,20 @@ def _consents() -> Iterator[Row]:
     )  # fmt: skip
 
 
+OWN_QUESTIONS = {
+    "plain": STEADY,
+    "fails in mid answer": f"{STILL} fail=mid",
+    "asks": f"{STILL} hitl=text think_ms=300",
+}
+
+
+def _own_workflows() -> Iterator[Row]:
+    for about, words in OWN_QUESTIONS.items():
+        for path, body in (SINGLES | {f"{path}?": make for path, make in STREAMS.items()}).items():
+            who = {"x-api-key": f"key of {path} {about}"}
+            yield Row(f"{path}: {about}", path, body(words), headers=who, kind="peruser")
+
+
 CHAPTERS = {
     "questions": _questions,
     "prompts": _prompts,
@@ -322,5 +347,6 @@ CHAPTERS = {
     "departures": _departures,
     "identities": _identities,
     "consents": _consents,
+    "own workflows": _own_workflows,
 }
 ROWS = {f"{name}: {row.name}": row for name, rows in CHAPTERS.items() for row in rows()}

@@ -51,21 +51,4 @@ KNOWN = (
         [r"[-+]\{detail: "],
         "the mock has async jobs without Dask; the toolkit has the routes only with that extra",
     ),
-    Known(
-        r"peruser server, /generate: (a session|an API key|a key header|name and|a token$)",
-        [r"[-+]status: (422|200)", r"\+content-type", r"[-+]\{(code: 'workflow_error'|value)"],
-        "the toolkit cannot convert the text of a per-user workflow here: a fault of 1.9.0",
-    ),
-    Known(
-        r"bad requests: (/v1/chat|/chat).*: input and messages$",
-        [
-            r"-status: 422",
-            r"\+status: 200",
-            r"-\{code: 'workflow_error'",
-            r"-event: error",
-            r"\+(content-type: |\{id: |data: |intermediate_data: )",
-        ],
-        "the agent's input type takes either of the two: the toolkit fails in its own conversion,"
-        " the mock ignores input_message where it takes messages",
-    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from httpbook import PROMPT_KINDS, QUESTIONS, RACING, STEADY, STILL
+from httpbook import OWN_QUESTIONS, PROMPT_KINDS, QUESTIONS, RACING, STEADY, STILL
 from sockettalk import Consent, Drop, Open, Quiet, Reply, Row, Say, Step, Until
 
 SCHEMAS = ("chat_stream", "chat", "generate_stream", "generate")
@@ -208,6 +208,11 @@ def _identities() -> Iterator[Row]:
         path = Open("/websocket?session=ann")
         does = [path, Quiet(0.4), ask(STILL), *END]
         yield Row(f"{usual} server, handshake with a session in the query", does, kind=kind)
+    for schema in SCHEMAS:
+        for about, words in OWN_QUESTIONS.items():
+            answers = [PROMPT, Reply()] if about == "asks" else []
+            does = [ask(words, schema), *answers, *END]
+            yield Row(f"a workflow of one's own, {schema}: {about}", does, "peruser", who=KEY)
     key, word = LOGINS["an API key"], LOGINS["name and password"]
     yield Row("two logins", [key, Quiet(), word, Quiet(), ask(STILL), *END])
     long = ask(f"{STILL} tokens=30 token_ms=30")

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from socket import SHUT_RDWR
 from typing import Any
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid5
 
 import exchange
 from counterparts import Server
 from shapes import masked, shape, text_shape
+from tokens import filled
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -29,7 +30,9 @@ _KIND = re.compile(r"\w+: (\{type: '\w+'|\w+)")
 
 @dataclass(frozen=True)
 class Open:
-    """Open a socket at ``path``; ``{me}`` in it and in the headers is unique to the playing."""
+    """Open a socket at ``path``; ``{me}`` in it and in the headers is the row's own word, and
+    headers may name a token (`tokens.filled`).
+    """
 
     path: str = "/websocket"
     headers: Sequence[tuple[str, str]] = ()
@@ -38,7 +41,7 @@ class Open:
 
 @dataclass(frozen=True)
 class Say:
-    """Send a message: JSON, or a text or bytes as they are; ``{me}`` as in `Open`."""
+    """Send a message: JSON, or a text or bytes as they are; ``{me}`` and tokens as in `Open`."""
 
     message: Any
     on: str = "a"
@@ -104,7 +107,7 @@ class Row:
 
 def play(server: Server, row: Row) -> list[str]:
     """What ``row`` makes ``server`` say, by shape."""
-    talk = _Talk(server)
+    talk = _Talk(server, uuid5(NAMESPACE_URL, repr(row)).hex)
     steps = row.does if isinstance(row.does[0], Open) else [Open(headers=row.who), *row.does]
     try:
         for step in steps:
@@ -115,9 +118,9 @@ def play(server: Server, row: Row) -> list[str]:
 
 
 class _Talk:
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, me: str) -> None:
         self._server = server
-        self._me = uuid4().hex
+        self._me = me
         self._opened = contextlib.ExitStack()
         self._sockets: dict[str, ClientConnection] = {}
         self._prompt: Mapping[str, Any] = {}
@@ -164,7 +167,7 @@ class _Talk:
 
     def _open(self, step: Open) -> None:
         uri = self._server.origin.replace("http", "ws", 1) + step.path.format(me=self._me)
-        headers = [(name, value.format(me=self._me)) for name, value in step.headers]
+        headers = [(name, self._filled(value)) for name, value in step.headers]
         try:
             socket = self._opened.enter_context(
                 connect(
@@ -185,6 +188,9 @@ class _Talk:
         self._head(step.on, socket.response.status_code, socket.response.headers.raw_items())
         self._sockets[step.on] = socket
 
+    def _filled(self, text: str) -> str:
+        return filled(text.replace("{me}", self._me))
+
     def _head(self, name: str, status: int, headers: Any) -> None:
         self.lines.append(f"{name}: status {status}")
         self.lines += sorted(
@@ -196,7 +202,7 @@ class _Talk:
     def _send(self, socket: ClientConnection, message: Any, name: str) -> None:
         text = message if isinstance(message, str | bytes) else json.dumps(message)
         with contextlib.suppress(ConnectionClosed):
-            socket.send(text.replace("{me}", self._me) if isinstance(text, str) else text)
+            socket.send(self._filled(text) if isinstance(text, str) else text)
         self.lines.append(f"{name}: said")
 
     def _listen(self, socket: ClientConnection, name: str, seconds: float) -> Any:
@@ -214,6 +220,8 @@ class _Talk:
         assert isinstance(text, str)
         told = json.loads(text)
         self.lines.append(f"{name}: {shape(told)}")
+        if told.get("user_id"):  # follows from the credential alone, so it is compared as it is
+            self.lines.append(f"{name}: user {told['user_id']}")
         if told.get("type") == "system_interaction_message":
             self._prompt = told
         return told

@@ -28,7 +28,9 @@ def played(running: Callable[[str], Server]) -> Played:
     """Gives the rows of a case on a server over a dialect.
 
     The first to ask lets all cases of that server and dialect be played, each by an analyst of its
-    own, many at the same time: that is quick, and answers that crossed would show.
+    own, many at the same time: that is quick, and answers that crossed would show.  All end before
+    the first is looked at: a test that starts the next server stops every greenlet for seconds, and
+    an analyst that thinks meanwhile finds its connection too old.
     """
     playing: dict[tuple[str, str, str], Any] = {}
     pool = Pool(_AT_ONCE)
@@ -44,6 +46,7 @@ def played(running: Callable[[str], Server]) -> Played:
                 case = CASES[other]
                 play = pool.apply_async(case.play, (places[case.kind], dialect))
                 playing[server, dialect, other] = play
+            pool.join()
         found: list[dict[str, Any]] = playing[server, dialect, name].get()
         return found
 

@@ -1,5 +1,5 @@
-"""Every exchange of the httpbook and every dialogue of the socketbook, on the real server and on
-the mock: the same by shape.
+"""Every exchange of the httpbook, every dialogue of the socketbook and all of the tokenbook, on the
+real server and on the mock: the same by shape.
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ import httpbook
 import pytest
 import socketbook
 import sockettalk
+import tokenbook
 from counterparts import Server
 from known import KNOWN, Known, differences
 
-ROWS: dict[str, exchange.Row | sockettalk.Row] = {**httpbook.ROWS, **socketbook.ROWS}
+ROWS: dict[str, exchange.Row | sockettalk.Row] = {
+    **httpbook.ROWS,
+    **socketbook.ROWS,
+    **tokenbook.ROWS,
+}
 SIDES = ("real", "mock")
 _AT_ONCE = 16
 Played = Callable[[str], list[str]]

@@ -15,12 +15,13 @@ from gevent import get_hub
 
 from loadgen import dialects, metrics
 from loadgen.clock import NS_PER_MS
-from loadgen.conversation import Conversation, Labels
+from loadgen.conversation import Conversation
 from loadgen.dialects.contract import Identity, Options
+from loadgen.dialogue import Labels
 from loadgen.events import Prompt
 from loadgen.net.driver import Driver, Wiring
 from loadgen.net.endpoint import Endpoint, resolve
-from loadgen.persona import ConsentPlan, ReplyPlan
+from loadgen.persona import PRESENT, Absence, ConsentPlan, ReplyPlan
 from loadgen.plan import Deadlines, Reconnect
 from loadgen.turn import Cause, Milestone, Outcome, TurnRecord
 
@@ -44,6 +45,11 @@ class Habits:
     manner: dict[str, Any] = field(default_factory=dict)
     """Other fields of each `ReplyPlan`."""
     consents: ConsentPlan = field(default_factory=lambda: ConsentPlan("follow", 0))
+
+    away: Absence = PRESENT
+
+    def absence(self) -> Absence:
+        return self.away
 
     def patience_ns(self) -> int | None:
         return None
@@ -83,6 +89,7 @@ class Analyst:
         options: Options | None = None,
         allow_origins: tuple[str, ...] = (),
         interrupted: Callable[[], Outcome] = lambda: Outcome.CUT_OFF,
+        traced: bool = False,
     ) -> None:
         self.records: list[TurnRecord] = []
         self.habits = habits or Habits()
@@ -107,6 +114,7 @@ class Analyst:
             self.conversation,
             self.records.append,
             interrupted,
+            traced=traced,
         )
 
     def ask(self, text: str, *, tag: str | None = None, turn: str | None = None) -> TurnRecord:

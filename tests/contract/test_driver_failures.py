@@ -36,10 +36,10 @@ from raw_server import (
 )
 
 from loadgen.commands import Send
-from loadgen.conversation import Phase
 from loadgen.dialects.contract import Identity
 from loadgen.net import driver
 from loadgen.net.posting import Poster
+from loadgen.phase import Phase
 from loadgen.plan import Reconnect
 from loadgen.turn import Cause, Milestone, Outcome
 

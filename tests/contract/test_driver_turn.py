@@ -24,6 +24,7 @@ from raw_server import (
     NO_CONTENT,
     SSE,
     Peer,
+    chunk,
     delta,
     prompt,
     raw_server,
@@ -280,6 +281,48 @@ def test_a_connection_on_which_the_server_spoke_unasked_is_not_used_again():
     assert server.taken == 2
 
 
+def test_a_body_whose_last_chunk_comes_behind_the_end_of_the_turn_leaves_a_connection_to_use():
+    seen = threading.Event()
+
+    def handle(stream, server):
+        for _ in range(2):
+            read_request(stream, server)
+            stream.sendall(SSE + delta("done") + chunk(b"data: [DONE]\n\n"))
+            seen.wait()
+            stream.sendall(LAST_CHUNK)
+
+    with raw_server(handle) as server:
+        analyst = Analyst(server.url, "nat-sse", route="/chat/stream")
+        first = analyst.ask("one")
+        seen.set()
+        gevent.sleep(0.15)
+        second = analyst.ask("two")
+        analyst.close()
+    assert [end(first), end(second)] == [OK] * 2
+    assert len(first.connections) == 1
+    assert not second.connections
+    assert not second.late_events
+    assert server.taken == 1
+
+
+def test_a_body_that_has_not_ended_when_the_next_question_is_asked_costs_its_connection():
+    left = threading.Event()
+
+    def handle(stream, server):
+        read_request(stream, server)
+        stream.sendall(SSE + delta("done") + chunk(b"data: [DONE]\n\n"))
+        if server.taken == 1:
+            left.wait(5)
+
+    with raw_server(handle) as server:
+        analyst = Analyst(server.url, "nat-sse", route="/chat/stream")
+        records = [analyst.ask("q") for _ in range(2)]
+        left.set()
+        analyst.close()
+    assert [end(record) for record in records] == [OK] * 2
+    assert [len(record.connections) for record in records] == [1, 1]
+
+
 def test_an_answer_that_ends_with_its_connection_has_an_end_of_our_own_stamping():
     def handle(stream, server):
         read_request(stream, server)
@@ -319,6 +362,23 @@ def test_time_does_not_run_back_when_the_clocks_jitter(monkeypatch):
     assert stamps[-1] < stamps[0]
     assert record.max_gap_ns == 0
     assert record.timeline.at[Milestone.ENDED] == stamps[0]
+
+
+# how answers flow
+
+
+@pytest.mark.parametrize(("dialect", "route"), [("nat-sse", "/chat/stream"), ("nat-ws", None)])
+def test_gaps_stalls_and_tokens_are_those_that_the_server_made(mock_agent, dialect, route):
+    agent = mock_agent()
+    analyst = Analyst(agent.url, dialect, route=route)
+    record = analyst.ask("steps=0 tokens=3 token_ms=1100 usage=1")
+    analyst.close()
+    assert end(record) == OK
+    row = record.to_row()
+    assert sum(row["gaps"][1::2]) == record.chunks - 1
+    assert row["stalls"] == 2
+    assert row["stalled_ms"] >= 2000
+    assert record.output_tokens == (record.chunks if dialect == "nat-sse" else None)
 
 
 # addresses

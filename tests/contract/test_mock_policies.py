@@ -262,6 +262,24 @@ def test_without_identity_there_is_no_workflow(shared_mock_agent: StartMock) -> 
     assert "event: error" in httpx.post(f"{agent.url}/v1/chat/stream", json=body()).text
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/generate", "ValueError"), ("/v1/workflow", "ExecutionFailed")]
+)
+def test_the_text_of_a_users_own_workflow_cannot_be_given_in_one_piece(
+    shared_mock_agent: StartMock, path: str, kind: str
+) -> None:
+    server = shared_mock_agent("--per-user")
+    documented = shared_mock_agent("--per-user", "--edition", "documented")
+    question, who = {"input_message": QUICK}, {"X-API-Key": "ann"}
+    failed = httpx.post(server.url + path, json=question, headers=who)
+    assert (failed.status_code, failed.json()["details"]) == (422, kind)
+    assert failed.json()["message"].startswith("Cannot convert type <class 'str'> to ")
+    good = httpx.post(documented.url + path, json=question, headers=who)
+    assert (good.status_code, good.json()) == (200, {"value": "w0 tag=t"})
+    streamed = httpx.post(f"{server.url}{path}/stream", json=question, headers=who)
+    assert 'data: {"value": "tag=t"}' in streamed.text
+
+
 @pytest.mark.parametrize("path", ["/chat", "/chat/stream", "/generate/full", "/v1/workflow/atif"])
 @pytest.mark.parametrize("credential", ["Bearer a.b.c", "Basic %%%"])
 def test_a_garbage_credential_crashes_routes_that_are_not_interactive(

@@ -222,7 +222,7 @@ def test_an_atif_stream_never_ends_and_keeps_its_slot(mock_agent: StartMock) -> 
 def test_a_job_is_submitted_polled_and_never_run_twice(agent: MockAgent) -> None:
     path = "/v1/workflow/async"
     job = {"job_id": f"job-{now_ns()}"}
-    started = post(agent, path, f"{QUICK} think_ms=300", **job)
+    started = post(agent, path, f"{QUICK} think_ms=1500", **job)
     assert (started.status_code, started.json()) == (202, job | {"status": "submitted"})
     assert post(agent, path, QUICK, **job).json()["status"] in ("submitted", "running")
     url = f"{agent.url}{path}/job/{job['job_id']}"
@@ -252,7 +252,7 @@ def test_a_job_is_waited_for_as_long_as_the_body_says(
 def test_jobs_have_slots_of_their_own(mock_agent: StartMock) -> None:
     agent = mock_agent("--slots", "1", "--job-slots", "1")
     path = "/v1/workflow/async"
-    first = post(agent, path, f"{QUICK} think_ms=600").json()["job_id"]
+    first = post(agent, path, f"{QUICK} think_ms=5000").json()["job_id"]
     second = post(agent, path, QUICK).json()["job_id"]
     assert post(agent, "/chat", QUICK).status_code == 200
     jobs = [httpx.get(f"{agent.url}{path}/job/{id_}").json()["status"] for id_ in (first, second)]
@@ -275,6 +275,31 @@ def test_a_body_that_does_not_fit_is_422_and_says_where(
     answer = httpx.post(agent.url + path, json=body)
     assert answer.status_code == 422
     assert [problem["loc"] for problem in answer.json()["detail"]] == [["body", *where]]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/v1/chat", ("Unknown error", "ExecutionFailed")),
+        ("/chat", ("", "TypeError")),
+        ("/v1/chat/completions", ("", "TypeError")),
+    ],
+)
+@pytest.mark.parametrize("messages", [[], [{"role": "user", "content": "steps=0"}]])
+@pytest.mark.parametrize("beside", ["steps=0", "", 7])
+def test_an_agent_takes_messages_or_an_input_message(
+    agent: MockAgent, path: str, expected: tuple[str, str], messages: list[Any], beside: Any
+) -> None:
+    body = {"messages": messages, "input_message": beside}
+    answer = httpx.post(agent.url + path, json=body)
+    said = answer.json()
+    assert (answer.status_code, said["message"], said["details"]) == (422, *expected)
+
+
+def test_a_function_of_one_text_does_not_see_an_input_message(shared_mock_agent: StartMock) -> None:
+    agent = shared_mock_agent("--workflow-input", "text")
+    body = {"messages": [{"role": "user", "content": "steps=0"}], "input_message": "steps=0"}
+    assert httpx.post(f"{agent.url}/chat", json=body).status_code == 200
 
 
 def test_the_description_names_the_workflows_parameter(shared_mock_agent: StartMock) -> None:

@@ -19,9 +19,12 @@ ROOT = Path(__file__).parents[2]
 
 PLAN = """
 name = "swift"
-failure_budget = 0.01
-slo = [{ clock = "ttfv", within_s = 2.0, share = 0.95 }]
+failure_budget = 0.05
+# A share that the turns of a few seconds can prove: 21 for 80 %, 90 for 95 %.
+slo = [{ clock = "ttfv", within_s = 2.0, share = 0.8 }]
 load = { drain_s = 10 }
+# A machine that is busy with other tests makes the hub late; test_fitness.py is about that.
+fitness = { hub_lag_ms = 5000 }
 questions = { texts = ["What is new?"] }
 
 [human]
@@ -110,9 +113,11 @@ def start(swarm: Swarm) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start locust processes that are ended with the test."""
     running: list[subprocess.Popen[str]] = []
 
-    def begin(*arguments: str, **environ: str) -> subprocess.Popen[str]:
+    def begin(*arguments: str, inside: str | None = None, **environ: str) -> subprocess.Popen[str]:
+        """``inside`` is the network namespace to start it in."""
+        there = ["ip", "netns", "exec", inside] if inside else []
         process = subprocess.Popen(
-            swarm.command(*arguments),
+            [*there, *swarm.command(*arguments)],
             env=os.environ | environ,
             cwd=swarm.folder,
             stdout=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 import urllib.request
@@ -15,17 +16,39 @@ from .conftest import PLAN, Swarm
 SECRET = "sk-VerySecret-4711"
 
 
-@pytest.mark.parametrize("mock_args", [(), ("--reject-auth",)])
+RAG = """
+[[analysts]]
+name = "desk"
+dialect = "arag-ws"
+options = { agent = "agent-0001", account = "local" }
+identity = { method = "service_account", env = "LOADGEN_TEST_TOKEN" }
+"""
+TOKEN = re.compile(rb"eph-[0-9a-f]{8}")
+"""What the mock gives for one socket."""
+
+
+@pytest.mark.parametrize(
+    ("mock_args", "analysts"),
+    [
+        ((), None),
+        (("--reject-auth",), None),
+        (("--arag-require-token", "--arag-service-key", SECRET), RAG),
+    ],
+    ids=["nat", "rejected", "rag"],
+)
 def test_a_token_appears_in_no_file_no_log_and_no_page(
     swarm: Swarm,
     start: Callable[..., subprocess.Popen[str]],
     mock_agent: Any,
     free_port: int,
     mock_args: tuple[str, ...],
+    analysts: str | None,
 ) -> None:
     agent = mock_agent(*mock_args)
     plan = PLAN.replace('template = "analyst-{n}"', 'env = "LOADGEN_TEST_TOKEN"')
-    swarm.plan.write_text(plan.replace("keep_answers", "") + "")
+    if analysts is not None:
+        plan = plan.partition("[[analysts]]")[0] + analysts
+    swarm.plan.write_text(plan)
     locust = start(
         "--host", agent.url, "--autostart", "--autoquit", "3", "-u", "6", "-r", "6", "-t", "4s",
         "--web-host", "127.0.0.1", "--web-port", str(free_port), "--loglevel", "DEBUG",
@@ -46,9 +69,14 @@ def test_a_token_appears_in_no_file_no_log_and_no_page(
     said, _ = locust.communicate(timeout=30)
     assert len(pages) > 5
     assert len(swarm.rows()) >= 6
-    for page in pages:
-        assert SECRET not in page
-    assert SECRET not in said
+    for text in (*pages, said):
+        assert SECRET not in text
+        assert not TOKEN.search(text.encode())
     for path in swarm.folder.rglob("*"):
         if path.is_file():
             assert SECRET.encode() not in path.read_bytes(), path
+            assert not TOKEN.search(path.read_bytes()), path
+    if analysts is not None:
+        assert swarm.summary()["turns"]["completed"] == len(swarm.rows())
+        tokens = [row for row in agent.sockets() if row["event"] == "token"]
+        assert len(tokens) >= len(swarm.rows()), "each turn had a token of its own"

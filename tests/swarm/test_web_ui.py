@@ -15,11 +15,11 @@ from .conftest import Swarm
 
 def fetch(url: str, form: dict[str, str] | None = None) -> str:
     data = urllib.parse.urlencode(form).encode() if form else None
-    with urllib.request.urlopen(url, data=data, timeout=5) as got:
+    with urllib.request.urlopen(url, data=data, timeout=60) as got:
         return got.read().decode()
 
 
-def wait_until(what: Callable[[], bool], seconds: float = 30) -> None:
+def wait_until(what: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from websockets.server import ServerProtocol
 
-from loadgen.dialects.contract import Decoder, Dialect, Identity
+from loadgen.dialects.contract import Decoder, Dialect, Identity, Opening
 from loadgen.dialects.nat_ws import NatWs
 from loadgen.events import Answer, Event, Failed, Login, Lost, Notice, Pending, Progress, Prompt
 from loadgen.wire.frame import AnyFrame, Request
@@ -100,7 +100,8 @@ def socket_events(name: str, size: int = 1 << 30) -> list[Socket]:
         row = json.loads(line)
         way, text = row["dir"], row["text"]
         if text.startswith("connect ws:"):
-            link = SocketLink("ws://127.0.0.1:8000/websocket", NatWs().upgrade(Identity(), None))
+            upgrade = NatWs().upgrade(Opening(Identity(), "c"))
+            link = SocketLink("ws://127.0.0.1:8000/websocket", upgrade)
             server, decode = ServerProtocol(), NatWs().decoder()
             sockets.append(Socket())
             server.receive_data(link.data_to_send())

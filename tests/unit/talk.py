@@ -8,9 +8,31 @@ from typing import NamedTuple
 
 from loadgen import metrics
 from loadgen.clock import NS_PER_MS
-from loadgen.commands import Command, Drop, Errand, Finish, Post, Reconnect, Send, Visit, Wait
-from loadgen.conversation import Conversation, Labels, Phase
-from loadgen.dialects.contract import Ask, Identity, Reply, Wire
+from loadgen.commands import (
+    Command,
+    Drop,
+    Errand,
+    Finish,
+    Hold,
+    Parting,
+    Post,
+    Reconnect,
+    Send,
+    Visit,
+    Wait,
+)
+from loadgen.conversation import Conversation
+from loadgen.dialects.contract import (
+    Ask,
+    Identity,
+    Opening,
+    Plain,
+    PlainDecoder,
+    Preparation,
+    Reply,
+    Wire,
+)
+from loadgen.dialogue import Labels
 from loadgen.events import (
     Answer,
     Completed,
@@ -23,7 +45,8 @@ from loadgen.events import (
     Prompt,
     PromptKind,
 )
-from loadgen.persona import ConsentPlan, ReplyPlan
+from loadgen.persona import PRESENT, Absence, ConsentPlan, ReplyPlan
+from loadgen.phase import Phase
 from loadgen.plan import Deadlines
 from loadgen.plan import Reconnect as ReconnectPlan
 from loadgen.turn import Cause, Outcome, TurnRecord
@@ -57,7 +80,7 @@ class Says(NamedTuple):
     events: tuple[Event, ...]
 
 
-class ToyDecoder:
+class ToyDecoder(PlainDecoder):
     """Frames are what they mean."""
 
     def __init__(self, states: list[tuple[Event, ...]]) -> None:
@@ -74,7 +97,7 @@ class ToyDecoder:
         return frame.events
 
 
-class Toy:
+class Toy(Plain):
     """A dialect in one word a message: ``ask TURN``, ``reply KEY VALUE``, ``login``."""
 
     name = "toy"
@@ -82,14 +105,44 @@ class Toy:
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
+        self.resumes = wire is SOCKET
         self.asked: list[Ask] = []
         self.decoders: list[ToyDecoder] = []
         self.states: list[tuple[Event, ...]] = []
         """What the answers to polls mean, in order."""
         self.greeting: tuple[str, ...] = ()
+        self.needs: tuple[str, ...] = ()
+        """What a connection needs; a ``session`` lasts as long as the conversation."""
+        self.quits = False
+        self.been: list[str] = []
 
-    def upgrade(self, identity: Identity, resume: str | None) -> Request:
-        return Request("GET", "/toy" if resume is None else f"/toy?conversation_id={resume}")
+    def preparations(self, opening: Opening) -> tuple[Preparation, ...]:
+        return tuple(
+            Preparation(name, Request("POST", "/", {}, name.encode()), name == "session", True)
+            for name in self.needs
+            if name not in opening.grants
+        )
+
+    def granted(self, name: str, status: int, body: str) -> str | Failed:
+        cause = Cause.RATE_LIMITED if status == 429 else Cause.AUTH_REJECTED
+        failed = Failed(Outcome.REFUSED, cause, f"{name} got {status}")
+        return failed if status >= 300 else body or f"a {name}"
+
+    def farewell(self, opening: Opening) -> Request | None:
+        if "session" not in opening.grants:
+            return None
+        return Request("DELETE", "/", {}, f"end {opening.grants['session']}".encode())
+
+    def quit(self) -> str | None:
+        return "quit" if self.quits else None
+
+    def visited(self, location: str) -> None:
+        self.been.append(location)
+
+    def upgrade(self, opening: Opening) -> Request:
+        return Request(
+            "GET", f"/toy?conversation_id={opening.conversation}" if opening.resume else "/toy"
+        )
 
     def login(self, identity: Identity) -> str | None:
         return None if identity.login is None else "login"
@@ -144,6 +197,11 @@ class Habits:
     def patience_ns(self) -> int | None:
         return None if self.patience_ms is None else _ns(self.patience_ms)
 
+    away: Absence = PRESENT
+
+    def absence(self) -> Absence:
+        return self.away
+
     def interrupt_ns(self) -> int | None:
         return None if self.interrupt_ms is None else _ns(self.interrupt_ms)
 
@@ -161,7 +219,8 @@ class Talk:
     """A conversation and a body that carries out its commands by noting them.
 
     It keeps the owner's obligations, checks after every call that the conversation keeps its own,
-    and writes at once unless ``slow``.  ``lawless``: the owner keeps no obligations, so what is
+    and writes at once unless ``slow``.  ``manner``: attributes of its dialect.
+    ``lawless``: the owner keeps no obligations, so what is
     sent without a connection is its own fault.  All times in ms from 0.
     """
 
@@ -177,9 +236,12 @@ class Talk:
         seed: int = 1,
         slow: bool = False,
         lawless: bool = False,
+        manner: dict[str, object] | None = None,
     ) -> None:
         self.wire = wire
         self.dialect = Toy(wire)
+        for name, value in (manner or {}).items():
+            setattr(self.dialect, name, value)
         self.habits = habits or Habits()
         self.slow = slow
         self.lawless = lawless
@@ -333,7 +395,7 @@ class Talk:
                 words = outbound if self.wire is SOCKET else outbound.body.decode()
                 self._write(f"send {words}", at)
             case Post(errand, request):
-                assert self.wire is HTTP
+                assert self.wire is HTTP or errand in (Errand.PREPARE, Errand.FAREWELL)
                 self.posting.append(errand)
                 self.said.append(f"post {request.body.decode()}")
                 if not self.slow:
@@ -343,19 +405,22 @@ class Talk:
             case Wait(until_ns):
                 earlier = until_ns if self.alarm_ns is None else min(self.alarm_ns, until_ns)
                 self.alarm_ns = earlier
-            case Drop():
+            case Hold(for_ns):
+                self.said.append(f"hold for {for_ns / NS_PER_MS:g}")
+            case Drop(_):
                 self.connected = self.dialling = False
                 self.said.append("drop")
             case Reconnect(upgrade):
                 assert (upgrade is None) == (self.wire is HTTP)
                 self.connected, self.dialling = False, True
                 self.said.append("connect" if upgrade is None else f"connect {upgrade.path}")
-            case Finish(record, keep):
+            case Finish(record, parting):
+                keep = parting is Parting.KEEP
                 self.connected = self.connected and keep
                 self.dialling = False
                 self.posting.clear()
                 self.alarm_ns = None
-                self.said.append("finish" if keep else "finish and close")
+                self.said.append("finish" if keep else f"finish and {parting.value}")
                 self.records.append(record)
                 assert metrics.impossible(record.to_row()) is None, record.to_row()
 

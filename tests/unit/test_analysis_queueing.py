@@ -76,3 +76,8 @@ def test_headers_that_are_late_themselves_are_no_queue_behind_them(tmp_path):
 
 def test_some_turns_prove_nothing(tmp_path):
     assert found(tmp_path, queue(1, 2, 5000))["queueing"] is None
+
+
+def test_a_first_step_that_is_progress_says_nothing_of_a_place(tmp_path):
+    rows = [{**r, "first_progress_ms": r["first_step_ms"]} for r in queue(4, 20, 1000)]
+    assert found(tmp_path, rows)["queueing"] is None

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from synthetic import row
 
-from loadgen.analysis import frame
-from loadgen.analysis.slo import BudgetResult, SloResult, judge, judge_failures, wilson
+from loadgen.analysis import attainment, budget, frame, parts, target
+from loadgen.analysis.budget import BudgetResult
+from loadgen.analysis.slo import SloResult, judge
 from loadgen.analysis.verdict import Verdict
 from loadgen.journal import RunData
 
@@ -16,12 +17,12 @@ Rows = list[dict[str, Any]]
 
 def judged(rows: Rows, clock: str, within_s: float, share: float = 0.95) -> SloResult:
     run = RunData(Path(), {}, rows)
-    target = {"clock": clock, "within_s": within_s, "share": share}
-    return judge(target, frame.turns(run), frame.happened(run))
+    one = {"clock": clock, "within_s": within_s, "share": share}
+    return judge(one, frame.turns(run), frame.happened(run))
 
 
-def failures(rows: Rows, budget: float) -> BudgetResult:
-    return judge_failures(budget, frame.turns(RunData(Path(), {}, rows)))
+def failures(rows: Rows, allowed: float) -> BudgetResult:
+    return budget.judge(allowed, frame.turns(RunData(Path(), {}, rows)))
 
 
 def many(number: int, **facts: Any) -> Rows:
@@ -75,11 +76,125 @@ def test_a_cut_off_turn_that_waited_for_its_analyst_did_not_wait_for_the_server(
 
 @pytest.mark.parametrize(
     ("good", "bad", "share", "verdict"),
-    [(95, 5, 0.95, "PASS"), (94, 6, 0.95, "FAIL"), (7, 3, 0.7, "PASS"), (0, 3, 0.5, "FAIL")],
-)
-def test_the_share_is_compared_exactly(good: int, bad: int, share: float, verdict: str) -> None:
+    [
+        (90, 0, 0.95, "PASS"), (89, 0, 0.95, "INCONCLUSIVE"), (129, 1, 0.95, "PASS"),
+        (95, 5, 0.95, "INCONCLUSIVE"), (94, 6, 0.95, "INCONCLUSIVE"), (88, 12, 0.95, "FAIL"),
+        (0, 3, 0.5, "INCONCLUSIVE"), (0, 7, 0.5, "FAIL"), (3, 0, 1.0, "PASS"), (99, 1, 1.0, "FAIL"),
+    ],
+)  # fmt: skip
+def test_a_share_must_be_proven_or_refuted(good: int, bad: int, share: float, verdict: str) -> None:
     rows = many(good) + many(bad, outcome="failed", cause="agent_error")
     assert judged(rows, "ttc", 20, share).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "says"),
+    [
+        (50, 0, "; about 40 more would settle it"),
+        (20, 0, "; about 70 more would settle it"),
+        (19, 0, "needs 95 %"),
+        (95, 5, "; too near to what is needed for more turns to settle it"),
+        (97, 3, "; about 506 more would settle it"),
+    ],
+)
+def test_what_is_open_says_how_many_turns_would_settle_it(good: int, bad: int, says: str) -> None:
+    rows = [row(str(n), conversation=str(n)) for n in range(good)]
+    rows += [row(f"b{n}", conversation=f"b{n}", outcome="failed") for n in range(bad)]
+    found = judged(rows, "ttc", 20)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason.endswith(says) or (bad and f"{says}" in found.reason), found.reason
+    if found.settles_at is not None and bad:
+        times = found.settles_at / (good + bad)
+        more = [{**turn, "turn": f"{n}"} for n, turn in enumerate(rows * round(times + 1))]
+        more = [{**turn, "conversation": turn["turn"]} for turn in more]
+        assert judged(more, "ttc", 20).verdict is Verdict.PASS
+
+
+def test_misses_that_come_by_conversations_are_worth_less() -> None:
+    """Of 300 turns 3 % miss: proven if they are scattered, not if they are two conversations."""
+
+    def run(missing: set[int]) -> SloResult:
+        return judged(
+            [
+                row(str(n), conversation=str(n // 5), ended_ms=30_000.0 if n in missing else 9000.0)
+                for n in range(300)
+            ],
+            "ttc", 20,
+        )  # fmt: skip
+
+    scattered, clustered = run(set(range(0, 300, 60))), run({0, 1, 2, 3, 4})
+    assert scattered.missed == clustered.missed == 5
+    assert (scattered.verdict, scattered.inflation) == (Verdict.PASS, 1.0)
+    assert clustered.verdict is Verdict.INCONCLUSIVE
+    assert clustered.inflation == pytest.approx(5.0, abs=0.1)
+    assert "misses come by conversations, so that they are worth 60" in clustered.reason
+
+
+def test_failed_turns_are_infinitely_late_beside_those_that_completed() -> None:
+    fast = [row(str(n), ended_ms=1000.0, first_answer_ms=900.0, last_answer_ms=None)
+            for n in range(100)]  # fmt: skip
+    few = judged(fast + many(2, outcome="failed"), "ttc", 20)
+    many_failed = judged(fast + many(20, outcome="failed"), "ttc", 20)
+    assert (few.measured_ms, few.started_ms, few.never) == (1000, 1000, False)
+    assert (many_failed.measured_ms, many_failed.started_ms, many_failed.never) == (
+        1000, None, True,
+    )  # fmt: skip
+    assert "p95 measured 1.00 s of completed turns, never of started ones" in many_failed.reason
+
+
+@pytest.mark.parametrize("clock", ["resume", "auth", "recovery", "max_gap", "connect"])
+def test_a_clock_that_no_turn_had_settles_nothing(clock: str) -> None:
+    found = judged(many(100), clock, 5)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "no evidence" in found.reason
+
+
+def test_a_target_may_be_about_one_dialect_or_group() -> None:
+    rows = many(100, analyst_group="desk")
+    rows += [row(f"w{n}", dialect="nat-ws", ended_ms=30_000.0) for n in range(50)]
+    run = RunData(Path(), {}, rows)
+    table, items = frame.turns(run), frame.happened(run)
+    whole = {"clock": "ttc", "within_s": 20, "share": 0.95}
+    results = [
+        judge(whole | more, table, items)
+        for more in ({}, {"dialect": "nat-sse"}, {"dialect": "nat-ws"}, {"group": "desk"})
+    ]
+    assert [(r.judged, r.verdict.value) for r in results] == [
+        (150, "FAIL"), (100, "PASS"), (50, "FAIL"), (100, "PASS"),
+    ]  # fmt: skip
+    assert results[1].reason.startswith("completion (nat-sse) within 20 s: 100 % of 100 turns")
+    each = target.spread([whole | {"each": "dialect"}], True, table)
+    assert [one["dialect"] for one in each] == ["nat-sse", "nat-ws"]
+    divided = parts.find([whole], table, items)
+    assert {(row["by"], row["name"], row["verdict"]) for row in divided} == {
+        ("dialect", "nat-sse", "PASS"), ("dialect", "nat-ws", "FAIL"),
+        ("group", "", "FAIL"), ("group", "desk", "PASS"),
+    }  # fmt: skip
+
+
+def test_a_part_that_misses_what_the_whole_does_not_is_named() -> None:
+    rows = many(2000) + [row(f"w{n}", dialect="nat-ws", ended_ms=30_000.0) for n in range(20)]
+    run = RunData(Path(), {}, rows)
+    table, items = frame.turns(run), frame.happened(run)
+    whole = {"clock": "ttc", "within_s": 20, "share": 0.95}
+    result = judge(whole, table, items)
+    assert result.verdict is Verdict.PASS
+    assert list(parts.sentences(parts.find([whole], table, items), [result])) == [
+        "completion within 20 s: dialect nat-ws alone misses it, 0 % of 20 turns"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cause", "allowed", "verdict"),
+    [
+        ("rate_limited", 0.2, "PASS"), ("rate_limited", 0.1, "FAIL"), ("stalled", 0.0, "PASS"),
+        (None, 0.2, "FAIL"), (None, 0.25, "PASS"),
+    ],
+)  # fmt: skip
+def test_a_budget_may_be_for_one_cause(cause: str | None, allowed: float, verdict: str) -> None:
+    rows = many(75) + many(20, outcome="refused", cause="rate_limited")
+    rows += many(5, outcome="failed", cause="agent_error")
+    assert budget.judge(allowed, frame.turns(RunData(Path(), {}, rows)), cause).verdict == verdict
 
 
 def test_no_evidence_is_no_pass() -> None:
@@ -122,7 +237,24 @@ def test_the_failure_rate_leaves_out_what_the_end_of_the_run_cut_off() -> None:
     found = failures(rows, 0.01)
     assert (found.judged, found.failed, found.undecided) == (120, 20, 7)
     assert found.rate == pytest.approx(0.1667, abs=1e-4)
-    assert found.reason == "failures: 16.7 % of 120 turns, allowed 1 %"
+    assert found.reason == (
+        "failures: 16.7 % of 120 turns, allowed 1 % (7 more were cut off by the end of the run)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fine", "failed", "cut", "verdict"),
+    [
+        (233, 0, 2, "PASS"), (233, 0, 20, "INCONCLUSIVE"), (2, 0, 20, "INCONCLUSIVE"),
+        (0, 0, 20, "INCONCLUSIVE"), (1, 0, 0, "INCONCLUSIVE"), (99, 0, 0, "INCONCLUSIVE"),
+        (100, 0, 0, "PASS"), (99, 1, 0, "PASS"), (98, 2, 0, "FAIL"), (233, 5, 20, "FAIL"),
+    ],
+)  # fmt: skip
+def test_a_budget_is_kept_only_if_the_turns_that_were_cut_off_could_not_break_it(
+    fine: int, failed: int, cut: int, verdict: str
+) -> None:
+    rows = many(fine) + many(failed, outcome="refused") + many(cut, outcome="cut_off")
+    assert failures(rows, 0.01).verdict.value == verdict
 
 
 @pytest.mark.parametrize(
@@ -132,15 +264,15 @@ def test_the_failure_rate_leaves_out_what_the_end_of_the_run_cut_off() -> None:
 def test_wilson_intervals_have_the_known_values(
     part: int, whole: int, low: float, high: float
 ) -> None:
-    assert wilson(part, whole) == pytest.approx((low, high), abs=1e-4)
+    assert attainment.interval(part, whole) == pytest.approx((low, high), abs=1e-4)
 
 
 def test_turns_that_were_cut_off_decide_nothing_only_as_long_as_they_could_not():
     """A target that hangs for good must not pass for what it answered before."""
-    answered = [row(f"t{number}") for number in range(60)]
+    answered = [row(f"t{number}") for number in range(140)]
     hung = {"outcome": "cut_off", "ended_ms": 9000.0, "first_progress_ms": None,
             "first_answer_ms": None, "last_answer_ms": None}  # fmt: skip
-    for number, verdict in ((3, Verdict.PASS), (15, Verdict.INCONCLUSIVE)):
+    for number, verdict in ((1, Verdict.PASS), (15, Verdict.INCONCLUSIVE)):
         rows = [*answered, *(row(f"c{number}", **hung) for number in range(number))]
         assert judged(rows, "ttc", 20).verdict is verdict
 

@@ -15,7 +15,7 @@ from loadgen.cli import main
 from loadgen.dialects import DIALECTS
 
 ROOT = Path(__file__).parents[2]
-ROWS = crowd(40, 20.0)
+ROWS = crowd(120, 20.0)
 
 
 @pytest.fixture

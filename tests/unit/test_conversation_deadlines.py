@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from talk import AGENT_FAILS, HTTP, PATIENT, SOCKET, TEXT, Habits, Talk
 
-from loadgen.conversation import Phase
 from loadgen.events import Answer, Completed, Notice, Progress, Started
+from loadgen.phase import Phase
 from loadgen.turn import Cause, Outcome
 
 BOTH = pytest.mark.parametrize("wire", [HTTP, SOCKET], ids=["http", "socket"])
@@ -22,7 +22,7 @@ def test_connecting_takes_no_longer_than_its_deadline(wire):
     talk.ask(100)
     talk.until(2099)
     assert talk.phase is Phase.CONNECTING
-    assert talk.until(2100).endswith("finish and close")
+    assert talk.until(2100).endswith("finish and break")
     assert talk.end == (Outcome.REFUSED, Cause.CONNECT_FAILED)
     assert talk.record.detail == "no connection within connect_s = 2 s"
     assert talk.row["connections"] == [{"begun_ms": 0, "failure": "connect_failed"}]
@@ -73,7 +73,7 @@ def test_a_stream_that_falls_silent_is_stalled_and_the_next_turn_connects_anew(w
     talk.hear(4000, Notice("usage"))
     talk.until(4499)
     assert talk.phase is Phase.WORKING
-    assert talk.until(4500).endswith("finish and close")
+    assert talk.until(4500).endswith("finish and break")
     assert talk.end == (Outcome.TIMED_OUT, Cause.STALLED)
     assert talk.record.detail == "silent for silence_s = 2 s"
     talk.heard()
@@ -151,7 +151,7 @@ def test_an_analyst_who_loses_patience_abandons_the_turn(wire):
     talk.hear(1400, Progress("tool"))
     talk.until(1499)
     assert talk.phase is Phase.WORKING
-    assert talk.until(1500).endswith("finish and close")
+    assert talk.until(1500).endswith("finish and break")
     assert talk.end == (Outcome.ABANDONED, Cause.PATIENCE)
     assert talk.record.detail == "the analyst left after 1.5 s"
 

@@ -20,9 +20,9 @@ from talk import (
     happenings,
 )
 
-from loadgen.conversation import Phase
 from loadgen.events import Answer, Completed, Progress, Started
 from loadgen.persona import ConsentPlan
+from loadgen.phase import Phase
 from loadgen.turn import Cause, Outcome
 
 TRACKED = replace(TEXT, execution="e1")
@@ -119,7 +119,7 @@ def test_a_stream_that_breaks_off_after_a_prompt_is_asked_after_once(status, sai
     talk.posted(1110)
     talk.heard()
     assert talk.hear(1500, CUT) == "post state of e1"
-    assert talk.posted(1510, status, said).endswith("finish and close")
+    assert talk.posted(1510, status, said).endswith("finish and break")
     assert talk.end == (Outcome.INCOMPLETE, Cause.STREAM_CUT)
     assert talk.row["execution_state"] == (said or "HTTP 404")
     assert talk.row["ended_ms"] == 1500, "the question after it is not part of the turn"
@@ -154,7 +154,7 @@ def test_a_stream_that_breaks_off_before_any_prompt_is_claimed_as_nothing():
     talk = Talk(HTTP)
     talk.ask_at_hand(0)
     talk.hear(100, Answer("a"))
-    assert talk.hear(200, CUT).endswith("finish and close")
+    assert talk.hear(200, CUT).endswith("finish and break")
     assert "execution" not in talk.row
 
 
@@ -252,7 +252,7 @@ def test_a_consent_may_be_refused_put_aside_or_the_end(do, said):
     talk.heard()
     talk.hear(100, CONSENT)
     talk.until(100)
-    assert talk.heard().removesuffix(" and close") == said
+    assert talk.heard().removesuffix(" and break") == said
     if do == "skip":
         talk.hear(5000, AGENT_FAILED)
         assert talk.record.notices["consent_skipped"] == 1

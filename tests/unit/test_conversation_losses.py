@@ -17,8 +17,8 @@ from talk import (
     happenings,
 )
 
-from loadgen.conversation import Phase
 from loadgen.events import Answer, Completed, Failed, Login, Lost, Progress
+from loadgen.phase import Phase
 from loadgen.plan import Reconnect
 from loadgen.turn import Cause, Outcome
 
@@ -36,7 +36,7 @@ def test_a_connection_that_cannot_be_made_refuses_the_turn_and_is_not_tried_agai
     talk = Talk(wire)
     talk.ask(0)
     talk.heard()
-    assert talk.no_connection(30) == "finish and close"
+    assert talk.no_connection(30) == "finish and break"
     assert talk.end == (Outcome.REFUSED, Cause.CONNECT_FAILED)
     assert talk.record.detail == "connection refused"
     assert talk.row["connections"] == [{"begun_ms": 0, "failure": "connect_failed"}]
@@ -132,8 +132,8 @@ def test_a_rejected_login_asks_nothing_and_is_not_tried_again():
     talk.ask(0)
     talk.open(10)
     talk.heard()
-    assert talk.login(20, ok=False, detail=f"token {SECRET} is unknown") == "finish and close"
-    assert talk.until(100_000) == "finish and close"
+    assert talk.login(20, ok=False, detail=f"token {SECRET} is unknown") == "finish and break"
+    assert talk.until(100_000) == "finish and break"
     assert talk.end == REJECTED
     assert talk.record.detail == "token [redacted] is unknown"
     assert talk.dialect.asked == []
@@ -152,9 +152,9 @@ def test_a_login_rejected_on_the_way_back_ends_the_turn():
     talk.until(300)
     talk.open(310)
     talk.heard()
-    assert talk.login(320, ok=False, detail="expired") == "finish and close"
+    assert talk.login(320, ok=False, detail="expired") == "finish and break"
     assert talk.end == (Outcome.INCOMPLETE, Cause.AUTH_REJECTED)
-    assert talk.until(100_000) == "finish and close"
+    assert talk.until(100_000) == "finish and break"
 
 
 def test_a_credential_refused_at_the_handshake_shows_when_the_server_closes_with_1008():
@@ -176,9 +176,9 @@ def test_a_stream_that_is_cut_with_no_way_back_is_an_incomplete_turn(wire, heard
     talk.hear(100, *heard)
     talk.heard()
     if wire is HTTP:
-        assert talk.hear(200, CUT) == "finish and close"
+        assert talk.hear(200, CUT) == "finish and break"
     else:
-        assert talk.lose(200) == "finish and close"
+        assert talk.lose(200) == "finish and break"
     assert talk.end == (Outcome.INCOMPLETE, Cause.STREAM_CUT)
     assert talk.row["losses"] == [{"lost_ms": 200, "during": "turn"}]
     assert happenings(talk.record) == [("recovery", None)]
@@ -321,7 +321,7 @@ def test_a_turn_that_had_failed_before_its_loss_is_failed_and_not_taken_up():
     talk.ask_at_hand(0)
     talk.hear(100, AGENT_FAILS)
     talk.heard()
-    assert talk.lose(200) == "finish and close"
+    assert talk.lose(200) == "finish and break"
     assert talk.end == (Outcome.FAILED, Cause.AGENT_ERROR)
 
 
@@ -437,7 +437,7 @@ def test_an_analyst_over_http_who_drops_at_a_prompt_has_lost_the_turn():
     talk = Talk(HTTP, habits=Habits(drop_ms=500))
     talk.ask_at_hand(0)
     talk.hear(1000, TEXT)
-    assert talk.until(1500).endswith("finish and close")
+    assert talk.until(1500).endswith("finish and break")
     assert talk.end == (Outcome.INCOMPLETE, Cause.STREAM_CUT)
 
 
@@ -505,7 +505,7 @@ def test_a_question_is_asked_anew_once_only():
     talk.lose(5, answered=False)
     talk.open(10)
     talk.heard()
-    assert talk.lose(20, answered=False) == "finish and close"
+    assert talk.lose(20, answered=False) == "finish and break"
     assert talk.end == (Outcome.INCOMPLETE, Cause.STREAM_CUT)
 
 
@@ -515,7 +515,7 @@ def test_a_question_that_was_answered_is_not_asked_anew(event):
     talk.ask_at_hand(0)
     talk.hear(3, event)
     talk.heard()
-    assert talk.lose(5, answered=False) == "finish and close"
+    assert talk.lose(5, answered=False) == "finish and break"
     assert talk.end == (Outcome.INCOMPLETE, Cause.STREAM_CUT)
 
 

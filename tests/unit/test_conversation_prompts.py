@@ -18,8 +18,8 @@ from talk import (
     happenings,
 )
 
-from loadgen.conversation import Phase
 from loadgen.events import Answer, Completed, Option, Progress, Prompt, PromptKind, Started
+from loadgen.phase import Phase
 from loadgen.turn import Cause, Outcome
 
 BOTH = pytest.mark.parametrize("wire", [HTTP, SOCKET], ids=["http", "socket"])
@@ -220,7 +220,7 @@ def test_a_reply_that_cannot_be_delivered_ends_the_turn():
     talk.ask_at_hand(0)
     talk.hear(500, TEXT)
     talk.until(1500)
-    assert talk.post_failed(1600, Cause.CLIENT_RESOURCE).endswith("finish and close")
+    assert talk.post_failed(1600, Cause.CLIENT_RESOURCE).endswith("finish and break")
     assert talk.end == (Outcome.FAILED, Cause.CLIENT_RESOURCE)
     assert talk.record.detail == "reply not delivered: connection refused"
 
@@ -306,3 +306,66 @@ def test_silence_is_counted_from_the_reply(wire):
 
 def _deadlines(**changes):
     return PATIENT.model_copy(update=changes)
+
+
+# prompts that run out
+
+
+TIMED = Prompt(PromptKind.FEEDBACK, "f1", timeout_ns=1_000_000_000)
+
+
+def _at_timed_prompt(**manner):
+    talk = Talk(SOCKET, habits=Habits(manner=manner))
+    talk.ask_at_hand(0)
+    talk.hear(100, Progress("step"), TIMED)
+    talk.heard()
+    return talk
+
+
+def test_an_agent_that_goes_on_without_a_reply_ends_the_pause_at_the_timeout():
+    talk = _at_timed_prompt(delay_ns=None)
+    talk.hear(1105, Progress("step"))
+    talk.hear(1300, Answer("a"), Completed())
+    assert talk.end == (Outcome.COMPLETED, None)
+    assert talk.row["notices"] == {"prompt_ignored": 1, "prompt_expired": 1}
+    assert clocks(talk.record)["human"] == 1000
+    assert clocks(talk.record)["ttc"] == 300
+    assert talk.row["prompts"][0]["expired"]
+
+
+def test_an_agent_that_withholds_the_turn_after_the_timeout_is_told_from_a_silent_one():
+    talk = _at_timed_prompt(delay_ns=None)
+    talk.until(10**6)
+    assert talk.end == (Outcome.TIMED_OUT, Cause.WITHHELD)
+    assert talk.row["ended_ms"] == 100 + 1000 + PATIENT.prompt_grace_s * 1000
+
+
+def test_a_late_reply_is_sent_and_noted_and_what_it_releases_is_heard():
+    talk = _at_timed_prompt(delay_ns=1_100_000_000)
+    talk.until(1200)
+    assert talk.heard() == "send reply f1 2024"
+    talk.hear(1250, Answer("a"), Completed())
+    assert talk.end == (Outcome.COMPLETED, None)
+    assert talk.row["notices"] == {"hitl_late": 1}
+    assert happenings(talk.record) == [("resume", 50)]
+
+
+def test_a_reply_in_time_is_not_late():
+    talk = _at_timed_prompt(delay_ns=900_000_000)
+    talk.until(1000)
+    assert talk.heard() == "send reply f1 2024"
+    talk.hear(1050, Answer("a"), Completed())
+    assert talk.row.get("notices") is None
+
+
+def test_the_agent_may_go_on_before_a_late_reply_and_both_are_noted():
+    talk = _at_timed_prompt(delay_ns=1_100_000_000)
+    talk.hear(1101, Progress("step"))
+    talk.until(1200)
+    assert talk.heard() == "send reply f1 2024"
+    talk.hear(1300, Answer("a"), Completed())
+    assert talk.end == (Outcome.COMPLETED, None)
+    assert talk.row["notices"] == {"prompt_expired": 1, "hitl_late": 1}
+    assert talk.row["prompts"][0]["replied"]
+    assert happenings(talk.record) == [], "what follows a late reply does not come of it"
+    assert clocks(talk.record)["human"] == 1000

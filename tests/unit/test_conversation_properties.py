@@ -22,7 +22,7 @@ from talk import (
     beside,
 )
 
-from loadgen.conversation import MOVES, Conversation, Phase
+from loadgen.conversation import Conversation
 from loadgen.dialects.contract import Shape
 from loadgen.errors import GeneratorError
 from loadgen.events import (
@@ -36,12 +36,17 @@ from loadgen.events import (
     Progress,
     Prompt,
     PromptKind,
+    Rejected,
+    Reviewed,
+    Say,
     Started,
 )
-from loadgen.persona import ConsentPlan
+from loadgen.persona import PRESENT, Absence, ConsentPlan
+from loadgen.phase import MOVES, Phase
 from loadgen.plan import Reconnect
 from loadgen.turn import Cause, Outcome
 
+DEAF = (Phase.AWAY, Phase.PREPARING, Phase.CONNECTING, Phase.LOGGING_IN, Phase.BACKING_OFF)
 BOTH = pytest.mark.parametrize("wire", [HTTP, SOCKET], ids=["http", "socket"])
 
 EVENTS = [
@@ -59,6 +64,10 @@ EVENTS = [
     AGENT_FAILED,
     AGENT_FAILS,
     CUT,
+    Say("ack"),
+    Rejected("unexpected"),
+    Reviewed(True, 2, 1),
+    Prompt(PromptKind.FEEDBACK, "f", timeout_ns=500_000_000),
     Failed(Outcome.FAILED, Cause.EMPTY_ANSWER, "nothing said"),
     Failed(Outcome.REFUSED, Cause.AUTH_REJECTED, "HTTP 401"),
     replace(TEXT, execution="e1"),
@@ -86,6 +95,7 @@ talks = st.builds(
         drop_ms=st.sampled_from([None, 0, 300]),
         patience_ms=st.sampled_from([None, 1, 4000]),
         interrupt_ms=st.sampled_from([None, None, 2000]),
+        away=st.sampled_from([PRESENT, PRESENT, Absence(1), Absence(2, 300_000_000, 900_000_000)]),
         consents=st.sampled_from(["follow", "deny", "skip", "fail"]).map(
             lambda do: ConsentPlan(do, 300_000_000)
         ),
@@ -101,6 +111,18 @@ talks = st.builds(
         attempts=st.integers(1, 3),
     ),
     seed=st.integers(0, 3),
+    manner=st.fixed_dictionaries(
+        {},
+        optional={
+            "needs": st.sampled_from([("token",), ("session", "token")]),
+            "reasks": st.just(2),
+            "one_turn": st.just(True),
+            "one_conversation": st.just(True),
+            "quits": st.just(True),
+            "reopens": st.just(True),
+            "resumes": st.just(False),
+        },
+    ),
     slow=st.booleans(),
     lawless=st.booleans(),
 )
@@ -202,17 +224,23 @@ def _stand_in(phase: Phase) -> Talk:
     """A conversation in ``phase``, 1 s after the question; a socket's where the phase has one."""
     if phase in (Phase.POLLING, Phase.SETTLING):
         return beside(phase)
-    talk = Talk(SOCKET, login=phase is Phase.LOGGING_IN, habits=Habits(reply_ms=50_000))
+    manner = {"needs": ("token",)} if phase is Phase.PREPARING else {}
+    manner |= {"reopens": True} if phase is Phase.AWAY else {}
+    habits = Habits(reply_ms=50_000, consents=ConsentPlan("follow", 0))
+    talk = Talk(SOCKET, login=phase is Phase.LOGGING_IN, habits=habits, manner=manner)
     if phase is Phase.IDLE:
         talk.ask_at_hand(0)
         talk.hear(10, Answer("a"), Completed())
         return talk
     talk.ask(0)
-    if phase is Phase.CONNECTING:
+    if phase in (Phase.PREPARING, Phase.CONNECTING):
         return talk
     talk.open(10)
     if phase in (Phase.WORKING, Phase.HUMAN):
         talk.hear(100, Answer("a"), *([TEXT] if phase is Phase.HUMAN else []))
+    elif phase is Phase.AWAY:
+        talk.hear(100, CONSENT)
+        talk.until(100)
     elif phase in (Phase.BACKING_OFF, Phase.RESUMING):
         talk.lose(900)
         if phase is Phase.RESUMING:
@@ -234,7 +262,7 @@ def test_an_event_that_nobody_waits_for_in_a_phase_is_survived(phase, event):
     assert talk.phase is Phase.IDLE
 
 
-@pytest.mark.parametrize("phase", [Phase.CONNECTING, Phase.LOGGING_IN, Phase.BACKING_OFF])
+@pytest.mark.parametrize("phase", DEAF)
 @pytest.mark.parametrize(
     "event", [Started("x"), Progress("t"), Answer("a"), TEXT, Completed()], ids=repr
 )
@@ -246,7 +274,7 @@ def test_what_is_said_where_no_turn_can_be_heard_is_stray_and_moves_nothing(phas
     late = talk.record.late_events
     talk.ask(3000, "t2")
     talk.interrupt(3001)
-    expected = 0 if phase in (Phase.CONNECTING, Phase.BACKING_OFF) else 1
+    expected = 1 if phase is Phase.LOGGING_IN else 0
     assert (late, talk.record.late_events) == (0, expected)
     assert talk.records[-2].answer == ""
 
@@ -281,6 +309,57 @@ def test_a_move_that_is_not_in_the_table_is_the_generators_fault():
     talk.ask_at_hand(0)
     with pytest.raises(GeneratorError, match="illegal move from 'waiting for the first event'"):
         talk.conversation._enter(Phase.LOGGING_IN, 10**12)
+
+
+def _lose_everywhere(needs):
+    """Turns of dialects that ask again, that resume, and whose analysts say that they quit."""
+    again = {"needs": needs, "reasks": 9, "resumes": False, "quits": True, "reopens": True}
+    patient = Habits(reply_ms=50_000)
+
+    def granted(talk, at):
+        return [talk.posted(at) for _ in needs]
+
+    def started(login=False, habits=patient, **manner):
+        talk = Talk(SOCKET, login=login, habits=habits, manner=again | manner)
+        talk.ask(0)
+        granted(talk, 1)
+        if not login:
+            talk.open(2)
+        return talk
+
+    for events in ([], [Answer("a")], [TEXT]):
+        talk = started()
+        talk.hear(10, *events)
+        talk.lose(20)
+    talk = started(login=True)
+    talk.open(2)
+    talk.lose(3)
+    talk = started()
+    talk.lose(20)
+    granted(talk, 21)
+    talk.no_connection(30)
+    quick = Habits(consents=ConsentPlan("follow", 0), patience_ms=700)
+    for lost in (True, False):
+        talk = started(habits=quick)
+        talk.hear(10, CONSENT)
+        talk.until(11)
+        talk.visited(12)
+        granted(talk, 13)
+        talk.open(14)
+        if lost:
+            talk.lose(15)
+        talk.until(10**5)
+    talk = started(habits=Habits(patience_ms=700))
+    talk.until(10**5)
+    resuming = Talk(SOCKET, manner={"needs": needs})
+    resuming.ask(0)
+    granted(resuming, 1)
+    resuming.open(2)
+    resuming.lose(10)
+    resuming.until(1000)
+    if needs:
+        resuming.posted(1001, 429)
+    resuming.interrupt(2000)
 
 
 def test_every_move_of_the_table_is_made_by_some_conversation(monkeypatch):
@@ -343,6 +422,8 @@ def test_every_move_of_the_table_is_made_by_some_conversation(monkeypatch):
     talk.until(1001)
     talk.posted(1003)
     talk.until(10**6)
+    for needs in ((), ("token",)):
+        _lose_everywhere(needs)
 
     table = {(phase, to) for phase, following in MOVES.items() for to in following}
     assert made == table

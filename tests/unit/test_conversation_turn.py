@@ -6,20 +6,24 @@ import pytest
 from talk import (
     AGENT_FAILED,
     AGENT_FAILS,
+    CONSENT,
     CUT,
     HTTP,
     SECRET,
     SOCKET,
     TEXT,
+    Habits,
     Talk,
     beside,
     clocks,
     happenings,
 )
 
-from loadgen.conversation import Phase, _without
 from loadgen.errors import GeneratorError
 from loadgen.events import Answer, Completed, Failed, Login, Notice, Progress, Started
+from loadgen.persona import ConsentPlan
+from loadgen.phase import Phase
+from loadgen.redaction import redacted
 from loadgen.turn import Cause, Outcome
 
 BOTH = pytest.mark.parametrize("wire", [HTTP, SOCKET], ids=["http", "socket"])
@@ -98,13 +102,14 @@ def test_notices_are_counted_and_are_no_sign_of_the_agent(wire):
     talk = Talk(wire)
     talk.ask_at_hand()
     talk.hear(100, Notice("headers", "200"), Notice("encoding", "gzip"), Notice("usage"))
-    talk.hear(200, Notice("usage"), Notice("trace"))
+    talk.hear(200, Notice("usage", "40"), Notice("trace"))
     assert talk.phase is Phase.WAITING
     talk.hear(300, Answer("yes"), Completed())
 
     row = talk.row
     assert (row["status"], row["content_encoding"]) == (200, "gzip")
     assert row["notices"] == {"usage": 2, "trace": 1}
+    assert row["output_tokens"] == 40
     assert clocks(talk.record)["ttfv"] == 300
 
 
@@ -194,7 +199,7 @@ def test_a_record_says_kernel_only_if_every_stamp_was_the_kernels(stamps, source
 @BOTH
 @pytest.mark.parametrize(
     ("failure", "command"),
-    [(AGENT_FAILED, "finish"), (CUT, "finish and close")],
+    [(AGENT_FAILED, "finish"), (CUT, "finish and break")],
     ids=["told", "cut"],
 )
 def test_a_final_failure_ends_the_turn_with_its_outcome_and_cause(wire, failure, command):
@@ -400,7 +405,7 @@ def test_a_secret_is_redacted_before_a_long_detail_is_cut():
 
 @pytest.mark.parametrize("secret", ["a", "red", "[redacted]", "[redacte", ""])
 def test_a_secret_that_looks_like_its_own_mark_is_redacted_once(secret):
-    assert _without(f"<{secret}>", secret) == ("<[redacted]>" if secret else "<>")
+    assert redacted(f"<{secret}>", (secret,)) == ("<[redacted]>" if secret else "<>")
 
 
 # interruption
@@ -408,11 +413,14 @@ def test_a_secret_that_looks_like_its_own_mark_is_redacted_once(secret):
 
 def _at_phase(phase):
     """A talk that stands in ``phase``, at 1000 ms at the latest."""
-    talk = Talk(SOCKET, login=phase is Phase.LOGGING_IN)
+    needs = ("token",) if phase is Phase.PREPARING else ()
+    manner = {"needs": needs, "reopens": phase is Phase.AWAY}
+    habits = Habits(consents=ConsentPlan("follow", 0))
+    talk = Talk(SOCKET, login=phase is Phase.LOGGING_IN, manner=manner, habits=habits)
     talk.ask(0)
     if phase in (Phase.POLLING, Phase.SETTLING):
         return beside(phase)
-    if phase is Phase.CONNECTING:
+    if phase in (Phase.PREPARING, Phase.CONNECTING):
         return talk
     talk.open(10)
     if phase in (Phase.LOGGING_IN, Phase.WAITING):
@@ -420,8 +428,9 @@ def _at_phase(phase):
     talk.hear(100, Answer("a"))
     if phase is Phase.WORKING:
         return talk
-    if phase is Phase.HUMAN:
-        talk.hear(200, TEXT)
+    if phase in (Phase.HUMAN, Phase.AWAY):
+        talk.hear(200, TEXT if phase is Phase.HUMAN else CONSENT)
+        talk.until(200)
         return talk
     talk.lose(300)
     if phase is Phase.RESUMING:
@@ -444,11 +453,12 @@ def _at_phase(phase):
 def test_an_interruption_in_any_phase_gives_a_record(phase, outcome, cause):
     talk = _at_phase(phase)
     assert talk.phase is phase
-    assert talk.interrupt(1000, outcome, cause).endswith("finish and close")
+    assert talk.interrupt(1000, outcome, cause).endswith("finish and break")
     assert talk.end == (outcome, cause)
     assert talk.row["ended_ms"] == 1000
     talk.heard()
-    assert talk.ask(2000, "t2").startswith("connect")
+    first = "post token" if phase is Phase.PREPARING else "connect"
+    assert talk.ask(2000, "t2").startswith(first)
 
 
 def test_an_interruption_between_turns_is_nothing():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay import answer, story
 
-from loadgen.dialects.contract import Ask, Identity, Reply, Site
+from loadgen.dialects.contract import Ask, Identity, Opening, Reply, Site
 from loadgen.dialects.nat_poll import SINGLES, NatPoll
 from loadgen.errors import ConfigError, GeneratorError
 from loadgen.events import Completed, Failed, Notice, Option, Pending, Prompt, PromptKind
@@ -499,6 +499,6 @@ def test_a_mistake_of_the_plan_is_told_before_anything_is_sent(route, options, c
 
 def test_what_only_a_socket_can_do_is_our_own_fault():
     with pytest.raises(GeneratorError):
-        NatPoll().upgrade(Identity(), None)
+        NatPoll().upgrade(Opening(Identity(), "c1"))
     assert NatPoll().login(Identity(login={"method": "api_key", "token": "k"})) is None
     assert NatPoll().greetings() == ()

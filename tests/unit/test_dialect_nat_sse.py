@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay import answer, story
 
-from loadgen.dialects.contract import Ask, Identity, Reply, Shape, Site
+from loadgen.dialects.chunk import Chunks
+from loadgen.dialects.contract import Ask, Identity, Opening, Reply, Shape, Site
 from loadgen.dialects.nat_sse import STREAMS, NatSse
 from loadgen.errors import ConfigError, GeneratorError
 from loadgen.events import Failed, Notice, Option, Progress, Prompt, PromptKind
@@ -881,7 +882,7 @@ def test_a_route_whose_end_is_unknown_is_a_mistake_of_the_plan(route):
 
 def test_what_only_a_socket_can_do_is_our_own_fault():
     with pytest.raises(GeneratorError):
-        NatSse().upgrade(Identity(), None)
+        NatSse().upgrade(Opening(Identity(), "c1"))
     with pytest.raises(GeneratorError):
         NatSse().reply(Reply(Prompt(PromptKind.NOTIFICATION, "/r"), ""), ASK, Identity())
     with pytest.raises(GeneratorError):
@@ -895,3 +896,21 @@ def test_a_stream_is_never_polled():
         NatSse().poll("/executions/e", ASK, Identity())
     with pytest.raises(GeneratorError):
         NatSse().decoder().polled(200, "{}")
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"completion_tokens": 40, "total_tokens": 99}, "40"),
+        ({"completion_tokens": 0}, ""),
+        ({"completion_tokens": "40"}, ""),
+        ({"completion_tokens": True}, ""),
+        ({"total_tokens": 99}, ""),
+        ("many", ""),
+    ],
+)
+@pytest.mark.parametrize("finish", [None, "stop"])
+def test_tokens_are_those_that_the_server_counts_as_the_answers(usage, tokens, finish):
+    choices = [] if finish is None else [{"delta": {}, "finish_reason": finish}]
+    events = Chunks().events({"choices": choices, "usage": usage})
+    assert events[-1] == Notice("usage", tokens)

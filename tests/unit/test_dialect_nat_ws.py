@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay import answer, socket_events, story
 
-from loadgen.dialects.contract import Ask, Identity, Reply
+from loadgen.dialects.contract import Ask, Identity, Opening, Reply
 from loadgen.dialects.nat_ws import NatWs
 from loadgen.errors import ConfigError, GeneratorError
 from loadgen.events import Failed, Login, Lost, Option, Prompt, PromptKind
@@ -358,12 +358,14 @@ ASK = Ask("t7", "c3", "And now?", (("One?", "1."),))
     ],
 )  # fmt: skip
 def test_the_upgrade_names_a_conversation_only_to_resume_it(route, identity, resume, path):
-    request = NatWs(route).upgrade(identity, resume)
+    opening = Opening(identity, resume or "another", resume is not None)
+    request = NatWs(route).upgrade(opening)
     assert (request.method, request.path, request.body) == ("GET", path, b"")
 
 
 def test_the_upgrade_carries_the_identitys_headers():
-    assert NatWs().upgrade(Identity(headers={"x-api-key": "k"}), None).headers == {"x-api-key": "k"}
+    opening = Opening(Identity(headers={"x-api-key": "k"}), "c1")
+    assert NatWs().upgrade(opening).headers == {"x-api-key": "k"}
 
 
 def text_part(role, text):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadgen.dialects import create
-from loadgen.dialects.contract import Ask, Identity, Wire
+from loadgen.dialects.contract import Ask, Identity, Opening, Wire
 from loadgen.errors import ConfigError
 from loadgen.identity import IdentityPlan, check_identity, resolve_identity
 from loadgen.plan import identity_plan, parse_plan
@@ -50,6 +50,8 @@ COOKIE = {"cookie": f"nat-session={SECRET}"}
 BEARER = {"authorization": f"Bearer {SECRET}"}
 USER = {"username": "ann"}
 
+ACCOUNT = {"x-nuclia-serviceaccount": f"Bearer {SECRET}"}
+NUA = {"x-nuclia-nuakey": f"Bearer {SECRET}"}
 METHODS = [
     # method, further keys, headers of a request, of a socket, its query, its login
     ("session", {}, COOKIE, COOKIE, {}, None),
@@ -58,6 +60,8 @@ METHODS = [
     ("api_key", {}, BEARER, {}, {}, {"method": "api_key", "token": SECRET}),
     ("jwt", {}, BEARER, {}, {}, {"method": "jwt", "token": SECRET}),
     ("api_key_header", {}, {"x-api-key": SECRET}, {"x-api-key": SECRET}, {}, None),
+    ("service_account", {}, ACCOUNT, ACCOUNT, {}, None),
+    ("nua_key", {}, NUA, NUA, {}, None),
     (
         "basic",
         USER,
@@ -113,7 +117,7 @@ def test_the_dialects_carry_what_is_resolved(row) -> None:
     assert isinstance(sent, Request)
     assert on_request.items() <= sent.headers.items()
     identity = resolve_identity(who, 0, ws.wire, {"TOKEN": SECRET})
-    opening = ws.upgrade(identity, None)
+    opening = ws.upgrade(Opening(identity, "c"))
     assert opening.headers == headers
     assert opening.path == ("/websocket?session=" + SECRET if query else "/websocket")
     said = ws.login(identity)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -135,3 +136,27 @@ def test_a_run_that_is_not_there_is_one_sentence(tmp_path: Path, run: str) -> No
         find_run(tmp_path, run)
     with pytest.raises(RunError, match="not a run folder"):
         read_run(tmp_path)
+
+
+def test_rows_are_read_again_from_where_they_lie(tmp_path: Path) -> None:
+    """Two journals of a run, the second with a copy, a torn line and an empty one between."""
+    rows = [{"turn": str(n), "outcome": "completed", "text": "é" * n} for n in range(6)]
+    lines = [json.dumps(item, ensure_ascii=False) for item in rows]
+    (tmp_path / "turns-a.jsonl").write_text("\n".join(lines[:3]) + "\n")
+    (tmp_path / "turns-b.jsonl").write_text(
+        "\n".join([lines[3], lines[1], '{"turn": "9', "", lines[4], lines[5]])
+    )
+    run = read_run(tmp_path)
+    assert (len(run.rows), run.duplicates, run.torn_lines, run.conflicts) == (6, 1, 1, 0)
+    assert [*run.rows] == rows
+    assert run.rows[-1] == rows[-1]
+    assert run.rows[1:5:2] == rows[1:5:2]
+    assert [*run.rows_at([5, 0, 3])] == [rows[5], rows[0], rows[3]]
+
+
+def test_a_copy_that_says_the_same_in_other_words_is_no_conflict(tmp_path: Path) -> None:
+    (tmp_path / "turns-a.jsonl").write_text('{"turn": "t", "outcome": "completed"}\n')
+    (tmp_path / "turns-b.jsonl").write_text('{"outcome":"completed","turn":"t"}\n')
+    (tmp_path / "turns-c.jsonl").write_text('{"outcome":"failed","turn":"t"}\n')
+    run = read_run(tmp_path)
+    assert (run.duplicates, run.conflicts) == (2, 1)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import jwt
 import pytest
 
-from mockagent.identity import Identities, IdentityError, user_id
+from mockagent.identity import BadClaims, Identities, IdentityError, user_id
 
 ANN = "3339211e-2785-56ff-84da-c3b92c02549d"
 HEAD = "eyJhbGciOiAibm9uZSJ9"
@@ -15,6 +16,11 @@ ANN_JWT = f"{HEAD}.eyJzdWIiOiAiYW5uIn0.c2ln"
 NOBODY = "JWT contains no usable identity claim (sub, email, preferred_username)"
 NO_JSON = "Expecting value: line 1 column 1 (char 0)"
 BASIC_ANN_PW = "c8650dd7-fa85-5e65-bb1b-e6e298ef2299"
+
+
+def unsigned(**claims: object) -> str:
+    """A JWT that nobody signed."""
+    return jwt.encode(claims, None, "none") + "c2ln"
 
 
 def from_payload(payload: dict[str, Any]) -> str:
@@ -87,6 +93,39 @@ def test_a_bad_jwt_is_refused_in_nats_words(token: str, said: str) -> None:
     with pytest.raises(IdentityError) as caught:
         from_payload({"method": "jwt", "token": token})
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("claims", "where"),
+    [
+        ({"aud": ["loadgen", 7]}, "audience.1"),
+        ({"roles": [None]}, "roles.0"),
+        ({"roles": "none", "realm_access": {"roles": [7]}}, "roles.0"),
+        ({"groups": [["g"]]}, "groups.0"),
+        ({"azp": 7, "client_id": "desk"}, "client_id"),
+        ({"azp": "", "client_id": 7}, "client_id"),
+    ],
+)
+def test_a_jwt_with_claims_of_other_types_is_refused_in_pydantics_words(
+    claims: dict[str, object], where: str
+) -> None:
+    with pytest.raises(BadClaims) as caught:
+        from_payload({"method": "jwt", "token": unsigned(sub="ann", **claims)})
+    assert str(caught.value).splitlines()[:2] == ["1 validation error for JwtUserInfo", where]
+    assert caught.value.kind == "ValidationError"
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": 7, "roles": "r", "groups": {}, "realm_access": []},
+        {"azp": 7},
+        {"client_id": 7},
+        {"roles": ["r"], "realm_access": {"roles": [7]}},
+    ],
+)
+def test_what_nat_leaves_out_of_a_jwt_is_no_reason_to_refuse_it(claims: dict[str, object]) -> None:
+    assert from_payload({"method": "jwt", "token": unsigned(sub="ann", **claims)}) == ANN
 
 
 @pytest.mark.parametrize("credential", ["%%%", "YWJj", "OmFiYw=="])

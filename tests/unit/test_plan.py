@@ -280,6 +280,8 @@ def test_the_fingerprint_is_of_the_load_and_not_of_the_place():
     moved = _plan(target={"host": "http://elsewhere"})
     heavier = _plan(human={"think_s": 1})
     assert plan.hash == moved.hash != heavier.hash
+    elsewhere = plan.analysts[0].model_copy(update={"host": "http://b:1"})
+    assert plan.model_copy(update={"analysts": (elsewhere, *plan.analysts[1:])}).hash == plan.hash
     assert Plan.model_validate(plan.model_dump(mode="json")).hash == plan.hash
 
 

@@ -22,7 +22,7 @@ def printed(rows: list[dict[str, Any]], **facts: Any) -> str:
 def test_the_verdict_is_first_and_the_path_is_last() -> None:
     rows = [row for row in crowd(40, 30.0) if row["outcome"] != "cut_off"]
     lines = printed(rows).strip().splitlines()
-    assert lines[0] == "PASS  180 analysts: every target was met."
+    assert lines[0] == "PASS  closed, 180 analysts: every target was met."
     assert lines[1].startswith("  - visible progress within 2 s: ")
     assert lines[-1] == "report: results/a/report.html"
 
@@ -53,5 +53,5 @@ def test_the_gate_prints_why_and_no_table() -> None:
     file = io.StringIO()
     print_verdict(summarise(RunData(Path(), manifest(), [])), file)
     lines = file.getvalue().splitlines()
-    assert lines[0] == "INVALID  This run says nothing about the target."
+    assert lines[0] == "INVALID  closed, 180 analysts: this run says nothing about the target."
     assert lines[1] == "  - no turn was started: there is nothing to judge"

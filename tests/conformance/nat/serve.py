@@ -68,7 +68,9 @@ def command(nat: Path, port: int, config: str) -> list[str]:
 
 
 def environ(port: int, provider: str) -> dict[str, str]:
-    """The environment of a server on ``port`` that sends its users to the OAuth ``provider``."""
+    """The environment of a server on ``port`` that sends its users to the OAuth ``provider``, or
+    gets the keys of their tokens there.
+    """
     place = {
         "CONFORMANCE_ORIGIN": f"http://127.0.0.1:{port}",
         "CONFORMANCE_PROVIDER": provider,
@@ -105,7 +107,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--config", choices=CONFIGS, default="wide")
     parser.add_argument(
-        "--provider", default="http://127.0.0.1:8899", help="where provider.py listens (full)"
+        "--provider",
+        default="http://127.0.0.1:8899",
+        help="where provider.py listens (full, jwt, jwts)",
     )
     options = parser.parse_args()
     try:
