@@ -265,9 +265,12 @@ class ClockSlo(Section):
 
 
 class Fitness(Section):
-    """How late the generator's own hub may be (p99, in ms) before the run is INVALID."""
+    """How late the generator's own hub may be (p99, in ms), and by how much its wall clock may be
+    set at a time, before the run is INVALID.
+    """
 
     hub_lag_ms: Annotated[float, Field(gt=0, le=60_000, allow_inf_nan=False)] = 25.0
+    clock_step_ms: Annotated[float, Field(ge=50, le=86_400_000, allow_inf_nan=False)] = 50.0
 
 
 class Plan(Section):

@@ -22,6 +22,9 @@ from loadgen.journal import RunData
 HUB_LAG_MS = 25.0
 """How late the hub may be at p99, unless the plan says otherwise."""
 
+CLOCK_STEP_MS = 50.0
+"""By how much the wall clock may be set, unless the plan says otherwise."""
+
 SLO_SHARE = 0.05
 """What part of the tightest target a delay of ours may be."""
 
@@ -42,7 +45,8 @@ def inspect(run: RunData, table: pd.DataFrame, pulses: Sequence[Pulse]) -> list[
     """All checks, in the order in which a reader should doubt a run."""
     plan = run.manifest.get("plan") or {}
     asking = [pulse for pulse in pulses if pulse.asks]
-    limit_ms = float((plan.get("fitness") or {}).get("hub_lag_ms", HUB_LAG_MS))
+    limits = plan.get("fitness") or {}
+    limit_ms = float(limits.get("hub_lag_ms", HUB_LAG_MS))
     part_ms = max(limit_ms, SLO_SHARE * _tightest_ms(plan))
     hub = _hub(run, asking, limit_ms, part_ms)
     return [
@@ -52,7 +56,7 @@ def inspect(run: RunData, table: pd.DataFrame, pulses: Sequence[Pulse]) -> list[
         _processor(asking),
         _dispatch(table, part_ms),
         _offered(run, table),
-        _clock(asking),
+        _clock(asking, float(limits.get("clock_step_ms", CLOCK_STEP_MS))),
         _memory(asking),
         _disk(run, pulses),
     ]
@@ -209,18 +213,27 @@ def _judged(name: str, bad: bool, detail: str, advice: str) -> Check:
     return Check(name, False, f"{name}: {detail}", advice) if bad else Check(name, True, detail)
 
 
-def _clock(asking: Sequence[Pulse]) -> Check:
+def _clock(asking: Sequence[Pulse], limit_ms: float) -> Check:
+    """A read that follows a setting of the wall clock has our own stamp, so no duration is wrong;
+    but a machine whose clock is set was most likely stopped or moved.
+    """
     if not asking:
         return Check("clock", True, NOT_MEASURED)
-    told = list(_steps(asking))
+    told = "; ".join(_steps(asking))
     if not told:
         return Check("clock", True, "no wall clock was set during the run")
+    stands = (
+        "Durations come from the monotonic clock and stand, and so does the time axis; what was "
+        "read first after it has our own stamp instead of the kernel's"
+    )
+    if all(abs(step.by_ms) <= limit_ms for pulse in asking for step in pulse.steps):
+        return Check("clock", True, f"{told}, allowed {numerals.duration(limit_ms)}. {stands}")
     return Check(
         "clock",
         False,
-        f"clock: {'; '.join(told)}. Durations come from the monotonic clock and stand, and so does "
-        "the time axis; stamps of the kernel read at that moment may be off",
-        "let the clock settle before a run, or have it slewed instead of set",
+        f"clock: {told}, allowed {numerals.duration(limit_ms)}. {stands}",
+        "let the clock settle before a run, or have it slewed instead of set; where that cannot "
+        "be had, [fitness] clock_step_ms allows more",
     )
 
 

@@ -21,7 +21,7 @@ from gevent import get_hub, monkey
 
 from loadgen.clock import NS_PER_S, now_ns, wall_ns
 from loadgen.net.endpoint import Endpoint, describe_failure
-from loadgen.net.stamp import arrival_ns
+from loadgen.net.stamp import arrival_ns, was_set
 from loadgen.net.tls import TlsSession
 from loadgen.turn import Cause
 
@@ -64,8 +64,8 @@ class Connection:
     """A client connection to ``endpoint``; opens at once, reports to ``owner``."""
 
     __slots__ = (
-        "_addresses", "_endpoint", "_held", "_last_ns", "_last_stamp", "_out", "_owner", "_reader",
-        "_socket", "_stamps", "_tls", "_writer", "closed", "connected",
+        "_addresses", "_apart", "_endpoint", "_held", "_last_ns", "_last_stamp", "_out", "_owner",
+        "_read_ns", "_reader", "_socket", "_stamps", "_tls", "_writer", "closed", "connected",
     )  # fmt: skip
 
     def __init__(self, endpoint: Endpoint, owner: Owner) -> None:
@@ -81,6 +81,8 @@ class Connection:
         self._stamps = False
         self._last_stamp = 0
         self._last_ns = 0
+        self._apart = 0
+        self._read_ns = 0
         self.connected = False
         self.closed = False
 
@@ -168,6 +170,8 @@ class Connection:
         plain.setblocking(False)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._stamps = _HAS_STAMPS
+        self._read_ns = now_ns()
+        self._apart = wall_ns() - self._read_ns
         if _HAS_STAMPS:
             try:
                 plain.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
@@ -234,8 +238,12 @@ class Connection:
                         seconds, rest = _TIMESPEC.unpack(ancillary[0][2])
                         stamp = seconds * NS_PER_S + rest
                         arrival = arrival_ns(stamp, self._last_stamp, wall, at_ns)
-                        if arrival is not None:
-                            self._last_stamp, at_ns, kernel = stamp, arrival, True
+                        apart, passed = wall - at_ns, at_ns - self._read_ns
+                        if arrival is None or was_set(apart, self._apart, passed):
+                            self._last_stamp, arrival = 0, at_ns
+                        else:
+                            self._last_stamp, kernel = stamp, True
+                        self._apart, self._read_ns, at_ns = apart, at_ns, arrival
                 else:
                     data = plain.recv(_READ_SIZE)
                     at_ns = now_ns()

@@ -32,7 +32,7 @@ slo = [
     {{ clock = "ttfp", within_s = {visible_s}, share = 0.95 }},
     {{ clock = "ttc", within_s = 20.0, share = 0.95 }},
 ]
-fitness = {{ hub_lag_ms = 5000 }}
+fitness = {{ hub_lag_ms = 5000, clock_step_ms = 86_400_000 }}
 questions = {{ texts = ["What is new?"] }}
 capacity = {{ {capacity}, settle_s = 90, hold_s = 30 }}
 human = {{ think_s = {{ median = {think_s}, sigma = 0.3 }}, reply_s = 2 }}
@@ -110,7 +110,7 @@ def test_waiting_at_the_mock_is_that_of_erlang_c(tmp_path: Path) -> None:
 name = "mmc"
 seed = 5
 slo = [{{ clock = "ttc", within_s = 20.0, share = 0.5 }}]
-fitness = {{ hub_lag_ms = 5000 }}
+fitness = {{ hub_lag_ms = 5000, clock_step_ms = 86_400_000 }}
 load = {{ model = "open", rate = {per_s}, max_in_flight = 200, drain_s = 20 }}
 questions = {{ texts = ["x"] }}
 script = {{ words = "service_ms={1000 * service_s} first_ms=0 steps=0 tokens=0" }}

@@ -51,7 +51,7 @@ def _plan(plan: Path, server: Server, folder: Path) -> Path:
     """A copy that allows a late generator and, where the server sends its users elsewhere, that."""
     text = plan.read_text()
     assert "[fitness]" not in text
-    allowed = f"{text}\n[fitness]\nhub_lag_ms = 5000\n"
+    allowed = f"{text}\n[fitness]\nhub_lag_ms = 5000\nclock_step_ms = 86_400_000\n"
     if server.elsewhere:
         keys = f'allow_origins = ["{server.elsewhere[0]}"]'
         if server.trust is not None:

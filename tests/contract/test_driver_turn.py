@@ -32,7 +32,7 @@ from raw_server import (
     reset,
 )
 
-from loadgen.clock import now_ns
+from loadgen.clock import NS_PER_S, now_ns, wall_ns
 from loadgen.commands import Finish
 from loadgen.errors import GeneratorError, TargetError
 from loadgen.net import connection, driver
@@ -362,6 +362,31 @@ def test_time_does_not_run_back_when_the_clocks_jitter(monkeypatch):
     assert stamps[-1] < stamps[0]
     assert record.max_gap_ns == 0
     assert record.timeline.at[Milestone.ENDED] == stamps[0]
+
+
+def test_what_arrives_while_the_wall_clock_is_set_has_our_own_stamp(monkeypatch):
+    asked: list[int] = []
+
+    def set_forward_and_back() -> int:
+        asked.append(1)
+        return wall_ns() + (NS_PER_S if len(asked) == 4 else 0)
+
+    def handle(stream, server):
+        read_request(stream, server)
+        stream.sendall(SSE)
+        for text in "abcdef":
+            stream.sendall(delta(text))
+            threading.Event().wait(0.02)
+        stream.sendall(LAST_CHUNK)
+
+    monkeypatch.setattr(connection, "wall_ns", set_forward_and_back)
+    with raw_server(handle) as server:
+        analyst = Analyst(server.url, "nat-sse")
+        record = analyst.ask("q")
+        analyst.close()
+    assert end(record) == OK
+    assert record.user_reads == 2
+    assert record.reads > 4
 
 
 # how answers flow

@@ -16,7 +16,7 @@ from .conftest import Swarm
 STORM = """
 name = "storm"
 failure_budget = 1.0
-fitness = { hub_lag_ms = 5000 }
+fitness = { hub_lag_ms = 5000, clock_step_ms = 86_400_000 }
 load = { drain_s = 8 }
 deadlines = { resume_s = 3 }
 reconnect = { policy = "exponential", base_s = 2, attempts = 10 }
@@ -99,7 +99,7 @@ def check_connects(swarm: Swarm, happened: list[dict[str, Any]]) -> None:
 CROWD = """
 name = "crowd"
 failure_budget = 0.5
-fitness = { hub_lag_ms = 5000 }
+fitness = { hub_lag_ms = 5000, clock_step_ms = 86_400_000 }
 slo = [{ clock = "ttc", within_s = 60 }]
 questions = { texts = ["q"] }
 

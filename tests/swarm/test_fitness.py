@@ -21,7 +21,7 @@ from .conftest import PLAN, Swarm
 
 Start = Callable[..., "subprocess.Popen[str]"]
 QUIET = (
-    PLAN.replace("fitness = { hub_lag_ms = 5000 }", "")
+    PLAN.replace("hub_lag_ms = 5000, ", "")
     .replace("prompt_share = 0.2", "")
     .replace("tokens=10 token_ms=20", "tokens=4 token_ms=60")
 )

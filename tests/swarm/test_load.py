@@ -26,7 +26,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 BARE = """
 name = "load"
 seed = 7
-fitness = {{ hub_lag_ms = 5000 }}
+fitness = {{ hub_lag_ms = 5000, clock_step_ms = 86_400_000 }}
 slo = [{{ clock = "ttc", within_s = 2.0, share = 0.5 }}]
 questions = {{ texts = ["What is new?"] }}
 human = {{ think_s = 0 }}

@@ -224,6 +224,17 @@ def test_a_wall_clock_that_is_set_is_said_and_moves_no_turn_on_the_time_axis() -
     assert found["metrics"]["ttc"]["max_ms"] == 9000
 
 
+def test_a_plan_can_allow_that_its_wall_clock_is_set() -> None:
+    within, beyond = (
+        judge(seconds(wall_ns=set_back), plan=dict(PLAN, fitness={"clock_step_ms": limit}))
+        for limit in (26_000_000, 25_000_000)
+    )
+    assert within["verdict"] == "PASS"
+    said = check(within, "clock")["detail"]
+    assert "set back by 25,200 s at 30 s, allowed 26,000 s" in said
+    assert beyond["verdict"] == "INVALID"
+
+
 def test_a_wall_clock_that_is_slewed_is_not_set() -> None:
     def slewed(n: int) -> int:
         return BEGIN_WALL + n * (NS_PER_S + 500_000)
