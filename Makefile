@@ -11,7 +11,7 @@ PLAN ?= scenarios/analysts.toml
 MOCK_ARGS ?=
 TESTS_AT_ONCE ?= 3
 
-.PHONY: help demo test browser ab bench bench-quick conformance lint types clean
+.PHONY: help demo test browser ab bench bench-quick capacity conformance lint types clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -52,6 +52,9 @@ bench-quick: $(STAMP)  ## The same benchmarks, short: do they run, do the ratios
 
 conformance: $(STAMP)  ## The scenarios against the real NeMo Agent Toolkit (installed from the package index)
 	$(BIN)/python -m pytest tests/conformance --conformance
+
+capacity: $(STAMP)  ## Searches where the capacity is known, and of the real toolkit (most of an hour, a quiet machine)
+	$(BIN)/python -m pytest tests/conformance/test_conformance_capacity.py --conformance --searches
 
 clean:  ## Remove what the targets made, but for results
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -48,10 +48,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Install the real NeMo Agent Toolkit and run the conformance suite against it.",
     )
+    parser.addoption(
+        "--searches",
+        action="store_true",
+        help="Run the searches for capacity too, for most of an hour.",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "conformance: needs the real NeMo Agent Toolkit")
+    config.addinivalue_line("markers", "search: a search for capacity, which takes many minutes")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -63,6 +69,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
             if not wanted:
                 item.add_marker(pytest.mark.skip(reason="needs --conformance"))
+            elif item.get_closest_marker("search") and not config.getoption("--searches"):
+                item.add_marker(pytest.mark.skip(reason="needs --searches"))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Capacity against services whose capacity is known, and of the real toolkit, stock and wide.
 
-The mocks need no toolkit, but each search takes minutes.
+The mocks need no toolkit, but each search takes minutes: ``make capacity`` runs them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from loadgen.analysis.capacity import assess
 from loadgen.journal import read_run
 
 ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.search
 
 PLAN = """
 name = "known"
