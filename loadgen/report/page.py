@@ -24,6 +24,7 @@ from loadgen.report import (
     multiples,
     pauses,
     recovery,
+    streams,
     waterfall,
 )
 from loadgen.report.charts import Chart
@@ -80,6 +81,7 @@ def drawn(run: RunData, summary: Mapping[str, Any]) -> list[Chart]:
             course.course(run, table, summary),
             heat.heat(table, summary),
             distribution.gaps(table, summary),
+            streams.streams(summary),
             pauses.pauses(table, summary),
             recovery.recovery(summary),
             *multiples.multiples(table, summary, "dialects"),

@@ -34,7 +34,7 @@ MARKUP = (
     "<img src=x onerror=\"window.obeyed=1\"><script>window.obeyed=1</script><a href='//e'>x</a>"
 )
 NAMES = ("report", "comparison", "side-by-side", "capacity")
-CHARTS = 11
+CHARTS = 12
 A4_PX = 700
 """What A4 leaves between the margins of the page, at 96 pixels an inch."""
 

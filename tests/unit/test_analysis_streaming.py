@@ -12,6 +12,7 @@ from loadgen.analysis import frame, streaming
 from loadgen.analysis.summary import summarise
 from loadgen.flow import bucket
 from loadgen.journal import RunData
+from loadgen.report import streams as drawing
 
 
 def notes(**facts: object) -> list[str]:
@@ -121,3 +122,19 @@ def test_token_rates_are_of_turns_whose_server_counted_them():
     (found,) = streams({**STREAM, "output_tokens": 400}, {**STREAM, "output_tokens": 800}, STREAM)
     assert (found.token_turns, found.tokens_per_s) == (2, 100.0)
     assert streams(STREAM)[0].tokens_per_s is None
+
+
+def test_the_chart_of_gaps_shows_what_share_is_longer_and_says_what_stalled():
+    facts = {**STREAM, "gaps": gaps(*[50.0] * 97, 200.0, 200.0, 3000.0), "max_gap_ms": 3000.0}
+    rows = [row("t1", **facts, stalls=1, stalled_ms=3000.0), row("t2", **facts, dialect="nat-ws")]
+    chart = drawing.streams(summarise(RunData(Path(), manifest(), rows)))
+    assert chart is not None
+    assert chart.title == (
+        "95 % of the gaps between chunks of nat-sse /v1/chat/stream are at most 49.66 ms; 1 of 2 "
+        "answers stalled for more than 1 s, 3.00 s at most"
+    )
+    curve = chart.figure.data[0]
+    assert list(curve.y) == pytest.approx([100, 3, 1, 0.5])
+    assert curve.x[1:] == pytest.approx([0.0508, 0.2, 3.0], rel=0.04)
+    silent = summarise(RunData(Path(), manifest(), [row("t1", **STREAM)]))
+    assert drawing.streams(silent) is None
