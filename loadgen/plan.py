@@ -412,7 +412,7 @@ def load_plan(path: Path, dialects: Mapping[str, object] | None = None) -> Plan:
     Raises ConfigError with a line for each mistake.
     """
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such plan file; give one with --plan") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -47,7 +47,7 @@ def beside_each_other(
 def _judged(results: Path, name: str, work: Work) -> tuple[RunData, dict[str, Any]]:
     work.step("reading turns")
     run = frame.read(find_run(results, name), work.share)
-    work.step(f"judging {numerals.count(len(run.rows))} turns")
+    work.step(f"judging {numerals.of(len(run.rows), 'turn')}")
     return run, summarise(run)
 
 

@@ -91,6 +91,11 @@ def load(results: Path, name: str) -> Evidence:
         clocks = _unpacked((folder / SAMPLES).read_bytes(), labels.pop("missing"))
         return Evidence(**labels | {"reasons": tuple(labels["reasons"])}, clocks=clocks)
     except FileNotFoundError as error:
+        if path.exists():
+            raise RunError(
+                f"{folder / SAMPLES}: is not there, though {FILE} is: both belong into git; take "
+                "it from where the baseline was blessed, or bless a run again"
+            ) from error
         names = ", ".join(known(results)) or "none"
         raise RunError(
             f"{name}: no such baseline in {results / FOLDER} (there: {names}); "

@@ -63,12 +63,12 @@ def judge(budget: float, table: pd.DataFrame, cause: str | None = None) -> Budge
     title = "failures" if cause is None else f"failures by {cause}"
     rate_text = numerals.share(rate, budget) if rate is not None else numerals.NONE
     reason = (
-        f"{title}: {rate_text} of {numerals.count(judged)} turns, allowed {numerals.share(budget)}"
+        f"{title}: {rate_text} of {numerals.of(judged, 'turn')}, allowed {numerals.share(budget)}"
     )
     if undecided:
         reason = f"{reason} ({numerals.count(undecided)} more were cut off by the end of the run)"
     if verdict is Verdict.INCONCLUSIVE and judged < (least := _least(exact(budget))):
-        reason = f"{reason}; it takes {numerals.count(least)} turns for one failure to be within it"
+        reason = f"{reason}; it takes {numerals.of(least, 'turn')} for one failure to be within it"
     return BudgetResult(
         cause, title, budget, judged, failed, undecided, rate, low, high, verdict, reason
     )

@@ -220,6 +220,9 @@ def _decides(m: Measure, deciding: Sequence[str]) -> bool:
 
 def _warnings(base: Sequence[Evidence], new: Sequence[Evidence]) -> Iterator[str]:
     within = all(side.one_run for side in (*base, *new))
+    both = sorted({side.run for side in base} & {side.run for side in new})
+    if both:
+        yield f"the same run is on both sides ({', '.join(both)}): nothing can differ"
     if min(len(base), len(new)) < RUNS_AS_UNIT and not within:
         runs = f"{len(base)} base and {len(new)} new run{'s' if len(new) > 1 else ''}"
         yield (
@@ -232,7 +235,7 @@ def _warnings(base: Sequence[Evidence], new: Sequence[Evidence]) -> Iterator[str
         if side.thinned_from:
             yield (
                 f"{side.run}: some conversations stand for all "
-                f"{numerals.count(side.thinned_from)} turns"
+                f"{numerals.of(side.thinned_from, 'turn')}"
             )
     versions = [side.facts.get("versions", {}).get("loadgen") for side in (*base, *new)]
     if len({*versions}) > 1:

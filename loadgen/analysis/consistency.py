@@ -96,7 +96,7 @@ def _under_way(run: RunData, table: pd.DataFrame) -> Check:
     if left:
         return Check(
             "in flight at the stop", False,
-            f"{numerals.count(left)} turns that were under way have no row",
+            f"{numerals.of(left, 'turn')} that were under way have no row",
         )  # fmt: skip
     cut = int((table["outcome"] == Outcome.CUT_OFF.value).sum())
     return Check(

@@ -325,6 +325,6 @@ def describe(found: Mapping[str, Any]) -> str:
     rate = found["per_s"]["value"]
     return (
         f"{numerals.plain(found['level'])}: {found['verdict']}, "
-        f"{numerals.count(found['turns'])} turns, {numerals.fixed(rate)} turns/s; "
+        f"{numerals.of(found['turns'], 'turn')}, {numerals.fixed(rate)} turns/s; "
         f"{found['reasons'][0] if found['reasons'] else 'nothing was judged'}"
     )

@@ -51,7 +51,7 @@ def _closed(users: Any, stages: Any) -> str:
     if stages:
         most = max(stage["to"] for stage in stages)
         return f"closed, up to {numerals.plain(most)} analysts in {len(stages)} stages"
-    return f"closed, {numerals.count(users)} analysts" if isinstance(users, int) else "closed"
+    return f"closed, {numerals.of(users, 'analyst')}" if isinstance(users, int) else "closed"
 
 
 def _length(plan: Mapping[str, Any], says: Mapping[str, Any]) -> str:

@@ -13,6 +13,11 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def of(number: int, noun: str) -> str:
+    """``1`` and ``turn`` as ``1 turn``, ``1200`` as ``1,200 turns``."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def plain(number: float) -> str:
     """A number with at most four significant digits and no trailing zeros."""
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"

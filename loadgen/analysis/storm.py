@@ -170,8 +170,8 @@ def sentence(storm: Storm) -> str:
         back = f"90 % of them within {numerals.duration(after)}"
     return (
         f"storm at {numerals.fixed(storm.at_s)} s ({storm.what}): "
-        f"{numerals.count(storm.dropped + storm.idle)} connections lost, "
-        f"{numerals.count(storm.lost)} turns lost and {numerals.count(storm.recovered)} recovered, "
+        f"{numerals.of(storm.dropped + storm.idle, 'connection')} lost, "
+        f"{numerals.of(storm.lost, 'turn')} lost and {numerals.count(storm.recovered)} recovered, "
         f"{back}; at most {numerals.count(storm.peak_connects)} connects a second"
     )
 
@@ -194,7 +194,7 @@ def _gathered(
             here += 1
             continue
         elif bisect_left(times, first + WINDOW_S) - here >= least:
-            at_s, what = first, "nobody's plan"
+            at_s, what = first, "not planned"
         else:
             here += 1
             continue

@@ -108,7 +108,7 @@ def sentences(streams: Sequence[Stream]) -> Iterator[str]:
             yield f"not streaming: {where} gave {_piece(one)}"
         for encoding, number in one.encodings.items():
             yield (
-                f"buffered: content-encoding {encoding}: {numerals.count(number)} answers of "
+                f"buffered: content-encoding {encoding}: {numerals.of(number, 'answer')} of "
                 f"{where} were encoded, which holds events back unless each is flushed"
             )
         if one.gathered and one.together is not None:

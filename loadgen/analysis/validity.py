@@ -126,7 +126,7 @@ def _workers(run: RunData, pulses: Sequence[Pulse]) -> Check:
 
 def _journals(run: RunData) -> Check:
     facts = (
-        f"{numerals.count(len(run.rows))} turns, {len(run.files)} journal files, "
+        f"{numerals.of(len(run.rows), 'turn')}, {len(run.files)} journal files, "
         f"{numerals.count(run.duplicates)} duplicates dropped, "
         f"{numerals.count(run.torn_lines)} torn lines"
     )

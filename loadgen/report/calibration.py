@@ -29,7 +29,7 @@ def progress(budget_s: float) -> Iterator[Callable[..., Any]]:
     with waiting("calibrate") as work:
 
         def told(crowd: Any, attempt: Callable[..., Any]) -> Any:
-            work.step(f"{numerals.count(crowd.analysts)} analysts")
+            work.step(f"{numerals.of(crowd.analysts, 'analyst')}")
             return attempt(crowd, lambda: work.share((now_ns() - begun) / NS_PER_S / budget_s))
 
         yield told
@@ -69,11 +69,11 @@ def sentences(found: Mapping[str, Any]) -> Iterator[str]:
     }
     why = more.get(found["limit"], "more were not held")
     yield (
-        f"{numerals.count(most)} analysts in {_processes(found['most_processes'])} were held with "
+        f"{numerals.of(most, 'analyst')} in {_processes(found['most_processes'])} were held with "
         f"errors below {limit} at p99; {why}"
     )
     needed = found["processes"]
-    yield f"{numerals.count(wanted['analysts'])} analysts take {_processes(needed)}"
+    yield f"for {numerals.of(wanted['analysts'], 'analyst')} it takes {_processes(needed)}"
     if found["cpus"] and needed > found["cpus"]:
         yield (
             f"this machine has {numerals.count(found['cpus'])} cores: start workers on others, too"
@@ -96,9 +96,9 @@ def overhead(found: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _title(wanted: Mapping[str, Any]) -> Text:
     crowd = (
-        f"error of {numerals.count(wanted['analysts'])} analysts reading "
+        f"error of {numerals.of(wanted['analysts'], 'analyst')} reading "
         f"{numerals.plain(wanted['rate'])} events a second each, in "
-        f"{_processes(wanted['processes'])}, {numerals.count(wanted['turns'])} turns"
+        f"{_processes(wanted['processes'])}, {numerals.of(wanted['turns'], 'turn')}"
     )
     return Text(crowd, style="bold")
 

@@ -162,7 +162,7 @@ def _strip(run: RunData, table: pd.DataFrame, summary: Mapping[str, Any]) -> Ite
         "done to the run": [(m["at_s"], safe(m["what"], 80)) for m in summary["adversity"]],
         "standstill": [
             (s["begin_s"], f"nothing arrived for {numerals.seconds(s['lasted_s'])}, "
-             f"{numerals.count(s['turns'])} turns open") for s in summary["standstills"]
+             f"{numerals.of(s['turns'], 'turn')} open") for s in summary["standstills"]
         ],
     }  # fmt: skip
     for name, marks in planned.items():
@@ -262,7 +262,7 @@ def _level(summary: Mapping[str, Any]) -> str:
         worst = max(storms, key=lambda storm: storm["dropped"])
         return (
             f"A storm at {numerals.seconds(worst['at_s'])} dropped "
-            f"{numerals.count(worst['dropped'])} turns"
+            f"{numerals.of(worst['dropped'], 'turn')}"
         )
     queueing = summary["queueing"]
     if queueing:

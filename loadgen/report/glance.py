@@ -23,7 +23,7 @@ def glance(summary: Mapping[str, Any]) -> list[Item]:
 def _question(summary: Mapping[str, Any]) -> str:
     users, model = summary["load"].get("users"), summary["load"].get("model")
     if model == "closed" and isinstance(users, int):
-        return f"Are {numerals.count(users)} analysts fine?"
+        return f"{'Is' if users == 1 else 'Are'} {numerals.of(users, 'analyst')} fine?"
     return "Is it fast enough?"
 
 

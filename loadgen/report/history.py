@@ -143,7 +143,7 @@ def _hover(series: Series, point: Point) -> str:
     blessed = f"<br>blessed as {safe(point.blessed_as)}" if point.blessed_as else ""
     return (
         f"{safe(point.run)}<br>{show(series.name, point.values[series.name])}, "
-        f"{numerals.count(point.turns)} turns on {safe(point.hostname or '?')}{blessed}"
+        f"{numerals.of(point.turns, 'turn')} on {safe(point.hostname or '?')}{blessed}"
     )
 
 

@@ -42,7 +42,7 @@ def render(
         *_targets(summary),
         *_clocks(summary),
         *(_measures(comparison) if comparison else ()),
-        f"Run {_safe(str(summary['run']))}, {numerals.count(summary['turns']['started'])} turns, "
+        f"Run {_safe(str(summary['run']))}, {numerals.of(summary['turns']['started'], 'turn')}, "
         f"plan {_safe(str(summary['plan_hash']))}.",
     ]
     return cut("\n".join(lines) + "\n", LONGEST)

@@ -98,7 +98,7 @@ def _meta(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     mock = " (the bundled mock agent)" if target.get("bundled_mock") else ""
     asked = [str(load.get("title") or "")]
     if summary["arrivals"] and load.get("users") is not None:
-        asked.append(f"a pool of {numerals.count(load['users'])} analysts")
+        asked.append(f"a pool of {numerals.of(load['users'], 'analyst')}")
     if load.get("run_time_s"):
         asked.append(numerals.seconds(load["run_time_s"]))
     started = str(summary["started_at"] or "")[:19].replace("T", " ")

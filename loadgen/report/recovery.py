@@ -45,6 +45,6 @@ def _point(storm: Mapping[str, Any]) -> str:
         else f"{numerals.count(storm['recovered'])} came back"
     )
     return (
-        f"Of {numerals.count(storm['dropped'])} turns that the storm at "
+        f"Of {numerals.of(storm['dropped'], 'turn')} that the storm at "
         f"{numerals.seconds(storm['at_s'])} dropped, {back}"
     )

@@ -68,7 +68,7 @@ def _point(found: list[Mapping[str, Any]], stalls: int) -> str:
         answers = sum(one["turns"] for one in found)
         longest = max(one["gap_max_ms"] or 0.0 for one in found)
         paused = (
-            f"{numerals.count(turns)} of {numerals.count(answers)} answers stalled for more than "
+            f"{numerals.count(turns)} of {numerals.of(answers, 'answer')} stalled for more than "
             f"1 s, {numerals.duration(longest)} at most"
         )
     if worst["gaps"]["p95"] is None:

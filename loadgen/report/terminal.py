@@ -76,7 +76,7 @@ def _outcomes(summary: Mapping[str, Any]) -> Text:
         for group in summary["failures"]
     ]
     counted = [f"{numerals.count(turns['completed'])} completed", *groups]
-    return Text(f"{numerals.count(turns['started'])} turns: {', '.join(counted)}")
+    return Text(f"{numerals.of(turns['started'], 'turn')}: {', '.join(counted)}")
 
 
 def _clocks(summary: Mapping[str, Any], terminal: bool) -> Table:

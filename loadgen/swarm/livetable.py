@@ -59,7 +59,7 @@ def crowd(figures: Figures) -> str:
     """How many analysts there are, of how many."""
     there = numerals.count(figures.analysts)
     whole = figures.analysts == figures.wanted
-    return f"{there} analysts" if whole else f"{there} of {numerals.count(figures.wanted)} analysts"
+    return f"{there} analysts" if whole else f"{there} of {numerals.of(figures.wanted, 'analyst')}"
 
 
 def done(figures: Figures) -> str:

@@ -9,13 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice, pairwise
+from operator import itemgetter
 from random import Random
-from statistics import mean, median
+from statistics import mean
 from typing import Any
 
 import pytest
 
-from loadgen.clock import NS_PER_S
+from loadgen.clock import NS_PER_S, now_ns
 from loadgen.pacing import Part, Profile, arrivals
 
 from .conftest import PLAN, Swarm
@@ -191,10 +192,11 @@ def test_a_target_that_stands_still_shows_in_what_was_due_meanwhile(
     )  # fmt: skip
     await_rows(swarm, 30)
     os.kill(agent.pid, signal.SIGSTOP)
-    begun = time.monotonic()
+    begun_ns = now_ns()
     time.sleep(3)
+    until_ns = now_ns()
     os.kill(agent.pid, signal.SIGCONT)
-    stood_ms = (time.monotonic() - begun) * 1000
+    stood_ms = (until_ns - begun_ns) / 1e6
     said, _ = locust.communicate(timeout=60)
     assert "Traceback" not in said, said
     rows = turns(swarm)
@@ -202,17 +204,16 @@ def test_a_target_that_stands_still_shows_in_what_was_due_meanwhile(
     assert {row["worker"] for row in rows} == {"worker-0", "worker-1"}
     share = Counter(row["worker"] for row in rows).most_common()
     assert share[0][1] < 1.6 * share[1][1], "each has its share of the rate"
-    # Arrivals went on: they wait from their instant to the end of the stop, evenly spread.
-    waited = sorted(map(intended_ms, rows))
-    assert 0.8 * stood_ms < waited[-1] < 1.5 * stood_ms
-    held = [value for value in waited if value > 0.05 * stood_ms]
-    assert len(held) > 60
-    assert median(held) == pytest.approx(stood_ms / 2, rel=0.3)
-    assert median(waited) < 0.2 * stood_ms
+    # Arrivals went on: they wait from their instant to the end of the stop.
+    held = [row for row in rows if begun_ns + 50e6 < due_ns(row) < until_ns]
+    assert len(held) > 45
+    for row in held:
+        assert intended_ms(row) >= (until_ns - due_ns(row)) / 1e6 - 1
+    assert max(map(intended_ms, held)) > 0.9 * stood_ms
     summary = swarm.summary()
     assert summary["headline"].startswith("open, Poisson 30 turns/s: ")
-    (still,) = summary["standstills"]
-    assert still["lasted_s"] * 1000 == pytest.approx(stood_ms, rel=0.15)
+    still = max(summary["standstills"], key=itemgetter("lasted_s"))
+    assert still["lasted_s"] * 1000 > 0.85 * stood_ms
     assert any("stood still for" in note for note in summary["notes"])
     page = (swarm.run_folder() / "report.html").read_text()
     assert f'"x0":{still["begin_s"]}' in page

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from loadgen.clock import NS_PER_MS, NS_PER_S, utc_text
+from loadgen.flow import bucket
 from loadgen.journal import Journal, new_run_folder, write_manifest
 
 BEGIN_WALL = 1_790_000_000 * NS_PER_S
@@ -65,6 +66,10 @@ def folder(results: Path, rows: list[dict[str, Any]], facts: dict[str, Any] | No
     return made
 
 
+GAPS = [number for gap in (0, 20, 40, 80, 640) for number in (bucket(gap * NS_PER_MS), 8)]
+"""Eight chunks of each of these gaps in ms."""
+
+
 def crowd(
     users: int = 180, seconds: float = 60.0, seed: int = 1, slow: float = 1.0
 ) -> list[dict[str, Any]]:
@@ -110,7 +115,7 @@ def _turn(rng: random.Random, turn: str, user: int, begin_ms: float, slow: float
         "started_mono_ns": BEGIN_MONO + int(begin_ms * NS_PER_MS),
         "scheduled_ms": -rng.expovariate(4), "connected_ms": connect, "sent_ms": sent,
         "first_byte_ms": sent + 3, "connections": [connection],
-        "max_gap_ms": rng.lognormvariate(6.5, 0.5),
+        "max_gap_ms": rng.lognormvariate(6.5, 0.5), "gaps": GAPS,
     }  # fmt: skip
     if rng.random() < 0.2:
         human = rng.lognormvariate(8.3, 0.5)

@@ -94,7 +94,7 @@ def test_idle_connections_are_counted_apart() -> None:
 
 def test_a_storm_that_nobody_planned_is_found_by_its_size() -> None:
     (found,) = storms_of(run_of([lost(n, 100.0) for n in range(5)]))
-    assert found.what == "nobody's plan"
+    assert found.what == "not planned"
     assert storms_of(run_of([lost(n, 100.0) for n in range(4)])) == []
 
 

@@ -197,6 +197,27 @@ def test_what_cannot_be_done_exits_with_2_and_says_what(
     assert words in capsys.readouterr().err
 
 
+def test_a_baseline_that_lost_its_samples_is_not_taken_for_none(
+    kept: tuple[Path, dict[str, str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    results, names = kept
+    there = tmp_path / "results"
+    shutil.copytree(results, there)
+    (there / "baselines" / "main" / "samples.npz").unlink()
+    assert main(["gate", names["same"], "--baseline", "main", "--results", str(there)]) == 2
+    assert "samples.npz: is not there, though baseline.json is" in capsys.readouterr().err
+
+
+def test_a_run_that_is_held_against_itself_is_said(
+    kept: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    results, names = kept
+    arguments = ["compare", names["same"], names["same"], "--out", str(tmp_path)]
+    main([*arguments, "--results", str(results)])
+    warnings = json.loads((tmp_path / "comparison.json").read_text())["warnings"]
+    assert any(f"on both sides ({names['same']})" in warning for warning in warnings)
+
+
 # what a baseline keeps
 
 

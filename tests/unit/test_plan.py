@@ -207,6 +207,12 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path, content, line):
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_may_begin_with_the_mark_that_editors_on_windows_put_there(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b'\xef\xbb\xbfseed = 5\nquestions = { texts = ["why?"] }\n[[analysts]]\nname = "a"\ndialect = "nat-sse"\n')
+    assert load_plan(path).seed == 5
+
+
 def test_questions_come_a_line_each_without_blanks_and_comments(tmp_path):
     (tmp_path / "q.txt").write_text("# about cats\n\n  why?  \nhow?\n")
     plan = _plan(questions={"file": "q.txt"})

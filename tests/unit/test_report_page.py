@@ -29,6 +29,7 @@ CHARTS = sorted(
         "gaps",
         "heat",
         "pauses",
+        "streams",
         "waterfall",
     )
 )
@@ -119,6 +120,15 @@ def test_each_chart_has_its_data_and_each_data_its_chart(ordinary: RunData) -> N
     }
     assert sorted(wanted) == sorted(given) == CHARTS
     assert all(figure["data"] for figure in given.values())
+
+
+def test_every_section_that_is_there_is_in_the_page() -> None:
+    sections = Path(report.__file__).parent / "templates"
+    pages = "".join(path.read_text() for path in sections.rglob("*.j2"))
+    forgotten = [
+        path.name for path in (sections / "run").iterdir() if f'"run/{path.name}"' not in pages
+    ]
+    assert forgotten == []
 
 
 def test_the_verdict_comes_first_and_every_reason_is_there() -> None:
