@@ -209,7 +209,9 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path, content, line):
 
 def test_a_file_may_begin_with_the_mark_that_editors_on_windows_put_there(tmp_path):
     path = tmp_path / "mine.toml"
-    text = 'seed = 5\nquestions.texts = ["why?"]\nanalysts = [{ name = "a", dialect = "nat-sse" }]\n'
+    text = (
+        'seed = 5\nquestions.texts = ["why?"]\nanalysts = [{ name = "a", dialect = "nat-sse" }]\n'
+    )
     path.write_text(text, encoding="utf-8-sig")
     assert load_plan(path).seed == 5
 
