@@ -80,6 +80,10 @@ def sentences(found: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+_TURNS = {"p50": 1, "p95": 20, "p99": 100, "max": 1}
+"""How many turns it takes for one to be beyond a percentile: of fewer none is shown."""
+
+
 def overhead(found: Mapping[str, Any]) -> list[dict[str, str]]:
     """The errors of the wanted crowd as rows: dialect, clock, n, p50, p95, p99, max."""
     return [
@@ -87,7 +91,10 @@ def overhead(found: Mapping[str, Any]) -> list[dict[str, str]]:
             "dialect": dialect,
             "clock": TITLES[Clock(clock)],
             "n": numerals.count(error["n"]),
-            **{name: numerals.duration(error[name]) for name in ("p50", "p95", "p99", "max")},
+            **{
+                name: numerals.duration(error[name] if error["n"] >= least else None)
+                for name, least in _TURNS.items()
+            },
         }
         for dialect, clocks in found["errors"].items()
         for clock, error in clocks.items()

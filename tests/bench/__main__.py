@@ -14,7 +14,10 @@ from tests.bench import accuracy, budget, capacity, cost, live, machine, memory,
 from tests.bench.process import BenchFailure
 from tests.bench.table import Results, markdown
 
-_PARTS = ("accuracy", "cost", "budget", "crowd", "capacity", "scaling", "memory", "live", "reports")
+_PARTS = (
+    "accuracy", "cost", "budget", "readers", "crowd", "capacity", "scaling", "memory", "live",
+    "reports",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Scales:
     accuracy: accuracy.Scale
     budget: tuple[cost.Scale, ...]
     cost: cost.Scale
+    readers: tuple[cost.Scale, ...]
     capacity: capacity.Scale
     scaling: scaling.Scale
     field: tuple[str, ...]
@@ -44,6 +48,10 @@ FULL = Scales(
         cost.Scale(1000, rate=20, events=60, warm_s=7, window_s=8, rounds=3),
         cost.Scale(180, rate=100, events=300, warm_s=4, window_s=8, rounds=3),
     ),
+    readers=(
+        cost.Scale(180, rate=20, events=60, warm_s=3, window_s=6, rounds=5),
+        cost.Scale(1000, rate=20, events=60, warm_s=5, window_s=6, rounds=5),
+    ),
     capacity=capacity.Scale(20, events=40, warm_s=3, window_s=6, precision=0.1, most=5000),
     scaling=scaling.Scale(360, rate=20, events=60, warm_s=4, window_s=9, rounds=3),
     field=("ours-sse", "httpx", "hub-sse", "ours-ws", "websockets", "hub-ws", "ours-sse-user"),
@@ -58,6 +66,7 @@ QUICK = Scales(
     ),
     cost=cost.Scale(150, rate=20, events=20, warm_s=1.5, window_s=3.5, rounds=1),
     budget=(cost.Scale(100, rate=20, events=20, warm_s=1.5, window_s=2.5, rounds=1),),
+    readers=(cost.Scale(100, rate=20, events=20, warm_s=1, window_s=1.5, rounds=1),),
     capacity=capacity.Scale(20, events=20, warm_s=1.5, window_s=2.5, precision=1.0, most=40),
     scaling=scaling.Scale(100, rate=20, events=20, warm_s=1, window_s=2.5, rounds=1),
     field=("ours-sse", "ours-ws"),
@@ -105,6 +114,7 @@ def main(quick: bool, only: tuple[str, ...], rounds: int | None, out: Path | Non
 def _measure(scales: Scales, quick: bool, parts: tuple[str, ...], rounds: int | None) -> Results:
     facts, pins = machine.facts(), machine.pins()
     costs = capacities = errors = weight = spent = crowd = scaled = shown = told = None
+    ways = None
     with tempfile.TemporaryDirectory(prefix="loadgen-bench-") as name:
         folder = Path(name)
         if "accuracy" in parts:
@@ -119,6 +129,10 @@ def _measure(scales: Scales, quick: bool, parts: tuple[str, ...], rounds: int | 
             costs = cost.measure(scale, pins, folder, _say)
         if "budget" in parts:
             spent = budget.measure(scales.budget, pins, folder, _say, rounds)
+        if "readers" in parts:
+            ways = tuple(
+                cost.measure(scale, pins, folder, _say, cost.READERS) for scale in scales.readers
+            )
         if "crowd" in parts:
             _say(f"crowd: {scales.crowd.analysts} analysts who ask now and then")
             crowd = accuracy.measure(scales.crowd, pins, folder)
@@ -134,7 +148,7 @@ def _measure(scales: Scales, quick: bool, parts: tuple[str, ...], rounds: int | 
         if "reports" in parts:
             told = reports.measure(scales.reports, folder, _say)
     return Results(
-        facts, quick, errors, costs, capacities, weight, spent, crowd, scaled, shown, told
+        facts, quick, errors, costs, capacities, weight, spent, crowd, scaled, shown, told, ways
     )
 
 

@@ -62,6 +62,10 @@ CONTENDERS = {
                   _locust("rivals.py", "SocketAnalyst")),
         Contender("hub-sse", "floor: gevent hub callback", "sse", _floor("hub", "sse")),
         Contender("hub-ws", "floor: gevent hub callback", "ws", _floor("hub", "ws")),
+        Contender("into-sse", "floor: recvmsg_into a kept buffer", "sse", _floor("into", "sse")),
+        Contender("small-sse", "floor: reads of 4 KiB", "sse", _floor("small", "sse")),
+        Contender("plain-sse", "floor: recv, no kernel stamps", "sse", _floor("plain", "sse")),
+        Contender("batch-sse", "floor: one epoll, one watcher", "sse", _floor("batch", "sse")),
         Contender("uvloop-sse", "floor: uvloop protocol", "sse", _floor("uvloop", "sse")),
         Contender("uvloop-ws", "floor: uvloop protocol", "ws", _floor("uvloop", "ws")),
     )

@@ -22,6 +22,9 @@ FIELD = (
     "ours-ws", "websockets", "hub-ws", "uvloop-ws",
 )  # fmt: skip
 
+READERS = ("hub-sse", "into-sse", "small-sse", "plain-sse", "batch-sse", "uvloop-sse")
+"""Ways to read a socket, with nothing else done."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:

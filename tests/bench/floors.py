@@ -1,8 +1,10 @@
 """Bare clients: what is left of the cost when nothing is done but read, split and parse JSON.
 
-``python -m tests.bench.floors hub|uvloop sse|ws``.  No Locust, no conversation, no records, no HTTP
-parser: they understand just what the load server writes.  ``hub`` is a gevent io watcher with
-recvmsg and kernel stamps, as our client reads; ``uvloop`` is an asyncio protocol.
+``python -m tests.bench.floors hub|into|small|plain|batch|uvloop sse|ws``.  No Locust, no
+conversation, no records, no HTTP parser: they understand just what the load server writes.  ``hub``
+is a gevent io watcher with recvmsg and kernel stamps, as our client reads; ``uvloop`` is an asyncio
+protocol.  The others read otherwise in gevent's loop: into a buffer that is kept, into a small one,
+without stamps, or all sockets by one epoll under a single watcher.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import select
 import socket
 import struct
 import sys
@@ -119,34 +122,74 @@ class WsFloor:
         self._events += 1
 
 
-def run_hub(given: Order, make: Any) -> None:
-    """gevent's loop, one io watcher a socket, no greenlet a stream."""
+def run_hub(given: Order, make: Any, read: Any, batch: bool = False) -> None:
+    """gevent's loop, one io watcher a socket, no greenlet a stream.
+
+    ``read`` is called with a socket and who is to be fed.  With ``batch`` there is one watcher, of
+    an epoll that has all sockets.
+    """
     import gevent  # only one event loop is loaded into a process
 
     meter, loop = Meter(given), gevent.get_hub().loop
     address = _address(given)
     watchers = []
+    epoll, fed = select.epoll(), {}
+    if batch:
+        watchers.append(loop.io(epoll.fileno(), 1))
+        watchers[0].start(_all_readable, epoll, fed, read)
     for _ in range(given.streams):
         plain = socket.create_connection(address)
         plain.setblocking(False)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         floor = make(meter, plain.send)
-        watcher = loop.io(plain.fileno(), 1)
-        watcher.start(_readable, plain.recvmsg, floor.feed)
-        watchers.append(watcher)
+        if batch:
+            fed[plain.fileno()] = plain, floor.feed
+            epoll.register(plain.fileno(), select.EPOLLIN)
+        else:
+            watchers.append(loop.io(plain.fileno(), 1))
+            watchers[-1].start(read, plain, floor.feed)
         floor.ask()
         gevent.sleep(1 / given.streams)
     meter.measure(gevent.sleep)
 
 
-def _readable(recvmsg: Any, feed: Any) -> None:
-    data, ancillary, _, _ = recvmsg(65_536, 32)
+def _all_readable(epoll: Any, fed: Any, read: Any) -> None:
+    for descriptor, _ in epoll.poll(0):
+        read(*fed[descriptor])
+
+
+def _stamped(plain: socket.socket, feed: Any) -> None:
+    data, ancillary, _, _ = plain.recvmsg(65_536, 32)
+    feed(data, _arrival_ns(ancillary))
+
+
+def _small(plain: socket.socket, feed: Any) -> None:
+    data, ancillary, _, _ = plain.recvmsg(4_096, 32)
+    feed(data, _arrival_ns(ancillary))
+
+
+def _into(plain: socket.socket, feed: Any) -> None:
+    size, ancillary, _, _ = plain.recvmsg_into([_KEPT], 32)
+    feed(bytes(_KEPT[:size]), _arrival_ns(ancillary))
+
+
+def _plain(plain: socket.socket, feed: Any) -> None:
+    feed(plain.recv(65_536), now_ns())
+
+
+_KEPT = memoryview(bytearray(65_536))
+
+
+def _arrival_ns(ancillary: Any) -> int:
     at_ns = now_ns()
     if ancillary:
         seconds, rest = _TIMESPEC.unpack(ancillary[0][2])
         at_ns -= wall_ns() - (seconds * NS_PER_S + rest)
-    feed(data, at_ns)
+    return at_ns
+
+
+_READERS = {"hub": _stamped, "into": _into, "small": _small, "plain": _plain, "batch": _stamped}
 
 
 class _Protocol(asyncio.Protocol):
@@ -195,7 +238,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     loop, wire = sys.argv[1:]
     make = {"sse": SseFloor, "ws": WsFloor}[wire]
-    {"hub": run_hub, "uvloop": run_uvloop}[loop](order(), make)
+    if loop == "uvloop":
+        run_uvloop(order(), make)
+    else:
+        run_hub(order(), make, _READERS[loop], batch=loop == "batch")
     os._exit(0)
 
 

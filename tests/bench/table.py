@@ -40,6 +40,7 @@ class Results:
     scaling: Scaling | None = None
     live: Live | None = None
     reports: tuple[Step, ...] | None = None
+    readers: tuple[Costs, ...] | None = None
 
 
 def markdown(results: Results) -> str:
@@ -52,6 +53,8 @@ def markdown(results: Results) -> str:
         parts.append(_cost(results.cost))
     if results.budget is not None:
         parts.append(_budget(results.budget))
+    if results.readers is not None:
+        parts.append(_readers(results.readers))
     if results.crowd is not None:
         title = "Crowd: WebSocket analysts of one process who ask now and then"
         parts.append(_accuracy(title, results.crowd))
@@ -153,6 +156,26 @@ def _budget(found: Budget) -> str:
     names = ("streams x ev/s", "wire", "ours us/event", "floor us/event", "ratio",
              "first-answer error p99 ms", "our verdict on ourselves", "wanted")  # fmt: skip
     return head + _table(names, rows)
+
+
+def _readers(found: Sequence[Costs]) -> str:
+    head = (
+        "## Readers: other ways to read a socket, with nothing else done\n\n"
+        "CPU of one event, medians of interleaved rounds; beside the way in which we read.\n\n"
+    )
+    rows = []
+    for one in found:
+        ours = one.us("hub-sse")
+        for cost in one.costs:
+            rounds = [reading.us_per_event for reading in cost.readings]
+            rows.append(
+                (
+                    f"{one.scale.streams:,} x {one.scale.rate:g}", cost.title,
+                    f"{cost.us_per_event:.1f}", f"{min(rounds):.1f} - {max(rounds):.1f}",
+                    f"{cost.us_per_event / ours:.2f}",
+                )
+            )  # fmt: skip
+    return head + _table(("streams x ev/s", "reader", "us/event", "rounds", "of the hub's"), rows)
 
 
 def _scaling(found: Scaling) -> str:

@@ -15,7 +15,7 @@ from loadgen.calibrate import Calibration, calibrate
 from loadgen.calibration import fingerprint, keep, recall
 from loadgen.clock import NS_PER_MS, NS_PER_S
 from loadgen.journal import RunData
-from loadgen.report.calibration import show
+from loadgen.report.calibration import overhead, show
 from loadgen.report.page import render
 from loadgen.trial import Crowd, Trial, compare
 
@@ -34,6 +34,16 @@ def search(limit: int, wanted: int = 180, budget_s: float = 1e6, **facts: Any) -
         return trial(crowd, 0.05 if crowd.analysts <= limit else 7.0, **facts)
 
     return calibrate(Crowd(wanted, 20.0, 1), budget_s, attempt)
+
+
+@pytest.mark.parametrize(
+    ("n", "p95", "p99"),
+    [(19, "\u2013", "\u2013"), (20, "0.030 ms", "\u2013"), (100, "0.030 ms", "0.030 ms")],
+)
+def test_a_percentile_of_fewer_turns_than_it_takes_is_not_shown(n: int, p95: str, p99: str) -> None:
+    error = {"n": n, "p50": 0.01, "p95": 0.03, "p99": 0.03, "max": 0.05}
+    (shown,) = overhead({"errors": {"nat-ws": {"ttfa": error}}})
+    assert (shown["p95"], shown["p99"], shown["max"]) == (p95, p99, "0.050 ms")
 
 
 @pytest.mark.parametrize("limit", [12, 90, 180, 700, 1234, 6000])
