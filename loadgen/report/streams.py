@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,7 +46,9 @@ def streams(summary: Mapping[str, Any]) -> Chart | None:
     stalls = sum(one["stalls"] for one in found)
     figure.add_vline(
         _STALL_S, line={"color": FAILED if stalls else NEUTRAL, "width": 1, "dash": "dot"},
-        annotation={"text": "a stall", "yref": "paper", "y": 1, "yanchor": "bottom"},
+        # On a log axis an annotation is placed by the logarithm, a line is not.
+        annotation={"text": "a stall", "x": math.log10(_STALL_S), "yref": "paper", "y": 1,
+                    "yanchor": "bottom"},
     )  # fmt: skip
     lowest = int(np.floor(np.log10(rarest * 100)))
     ticks = [10.0**power for power in range(2, lowest - 1, -1)]
