@@ -113,7 +113,9 @@ def facts(run: RunData, table: pd.DataFrame) -> Json:
         },
         "plan": {"hash": manifest.get("plan_hash"), **_without_hosts(plan)},
         "load": {key: load.get(key) for key in ("model", "run_time_s", *crowd)},
-        "dialects": {str(k): int(v) for k, v in asked["dialect"].value_counts().items()},
+        "dialects": {
+            str(k): int(v) for k, v in asked["dialect"].astype(str).value_counts().items()
+        },
         "transport": {
             "schemes": sorted(_schemes(manifest)),
             "routes": sorted(set(asked["route"])),

@@ -49,7 +49,7 @@ def _failed(timed: pd.DataFrame) -> list[pd.DataFrame]:
     groups = [
         group
         for _, group in timed[~timed["outcome"].isin(_SPARED)].groupby(
-            ["outcome", "cause"], sort=False
+            ["outcome", "cause"], sort=False, observed=True
         )
     ]
     groups.sort(key=len, reverse=True)

@@ -95,7 +95,9 @@ def measure(run: RunData, stay: Stay) -> Json:
         "turns": len(asked),
         "completed": completed,
         "dropped": len(inside) - len(asked),
-        "outcomes": {str(k): int(v) for k, v in inside["outcome"].value_counts().items()},
+        "outcomes": {
+            str(k): int(v) for k, v in inside["outcome"].astype(str).value_counts().items()
+        },
         "per_s": _per_s(asked, stay),
         "slo": results,
         "metrics": _metrics(asked),

@@ -67,7 +67,7 @@ def find(table: pd.DataFrame) -> Queueing | None:
     begin = first + _RAMP * (last - first)
     # A dialect whose first step is always progress too does not tell when a turn got its place.
     before = asked["first_step_ms"] < asked["ttfp_ms"].fillna(float("inf"))
-    asked = asked[before.groupby(asked["dialect"]).transform("any")]
+    asked = asked[before.groupby(asked["dialect"], observed=True).transform("any")]
     chosen = asked[asked["begin_s"] >= begin]
     waits = ascending(chosen["first_step_ms"] - chosen["sent_ms"])
     median = quantile(waits, SHARES["p50"])

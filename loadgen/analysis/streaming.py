@@ -96,7 +96,7 @@ def find(table: pd.DataFrame, gaps: Gaps) -> list[Stream]:
     chosen = chosen[chosen["ttfa_ms"].notna()]
     return [
         _stream(str(dialect), str(route), rows, gaps.get((str(dialect), str(route)), Counter()))
-        for (dialect, route), rows in chosen.groupby(["dialect", "route"], sort=True)
+        for (dialect, route), rows in chosen.groupby(["dialect", "route"], sort=True, observed=True)
     ]
 
 

@@ -234,8 +234,8 @@ def _notes(run: RunData, table: pd.DataFrame, items: pd.DataFrame) -> list[str]:
 def _turns(table: pd.DataFrame) -> Json:
     """``started`` is the sum of all outcomes but ``dropped``."""
     asked = frame.asked(table)
-    outcomes = table["outcome"].value_counts()
-    causes = table[table["cause"] != ""]["cause"].value_counts()
+    outcomes = table["outcome"].astype(str).value_counts()
+    causes = table.loc[table["cause"] != "", "cause"].astype(str).value_counts()
     done = table.loc[frame.completed(table), ["recovered", "ttfp_ms"]]
     return {
         "started": len(asked),
@@ -285,7 +285,7 @@ def _failures(asked: pd.DataFrame) -> list[Json]:
     """Turns that did not complete, grouped by outcome and cause, most frequent first."""
     bad = asked[~frame.completed(asked)]
     groups: list[Json] = []
-    for (outcome, cause), chosen in bad.groupby(["outcome", "cause"], sort=True):
+    for (outcome, cause), chosen in bad.groupby(["outcome", "cause"], sort=True, observed=True):
         details = chosen["detail"].str.slice(0, DETAIL_CHARS).value_counts()
         details = details[details.index != ""]
         times = ascending(chosen["elapsed_ms"])
@@ -318,7 +318,7 @@ def _groups(asked: pd.DataFrame, by: str) -> Json:
     """Turns and clocks of each value of a column."""
     found: Json = {}
     columns = dict.fromkeys((by, *_GROUPED))
-    for name, chosen in asked[[*columns]].groupby(by, sort=True):
+    for name, chosen in asked[[*columns]].groupby(by, sort=True, observed=True):
         plain = frame.plain(chosen)
         found[str(name)] = {
             "turns": _turns(chosen),

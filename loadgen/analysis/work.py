@@ -61,7 +61,7 @@ def find(run: RunData, table: pd.DataFrame) -> dict[str, Work]:
     told = table[table["worked"] & frame.completed(table)].sort_values("row")
     return {
         str(dialect): _work([*run.rows_at(turns["row"])])
-        for dialect, turns in told.groupby("dialect", sort=True)
+        for dialect, turns in told.groupby("dialect", sort=True, observed=True)
     }
 
 
