@@ -102,4 +102,7 @@ def _headline(
         if budget.verdict is Verdict.FAIL
     ]
     total = len(results) + len(budgets)
-    return f"{crowd}: {len(missed)} of {total} targets missed: {', '.join(missed)}."
+    verdicts = [*(one.verdict for one in results), *(one.verdict for one in budgets)]
+    unsettled = verdicts.count(Verdict.INCONCLUSIVE)
+    rest = f" ({unsettled} not settled)" if unsettled else ""
+    return f"{crowd}: {len(missed)} of {total} targets missed{rest}: {', '.join(missed)}."

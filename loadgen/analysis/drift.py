@@ -132,7 +132,7 @@ def sentences(drifts: Mapping[Clock, Trend], grown: Mapping[str, Trend]) -> Iter
     for clock, made in drifts.items():
         if made.trend:
             yield (
-                f"{clock.value} drifted: {numerals.duration(made.first)} at the begin and "
+                f"{clock.value} drifted: {numerals.duration(made.first)} at the beginning and "
                 f"{numerals.duration(made.last)} at the end of {numerals.fixed(made.span_s)} s of "
                 "steady load: its percentiles describe no one state"
             )
@@ -140,8 +140,9 @@ def sentences(drifts: Mapping[Clock, Trend], grown: Mapping[str, Trend]) -> Iter
         if made.trend and made.change > 0:
             owner = "the mock agent" if name == TARGET else f"the generator's process {name}"
             yield (
-                f"{owner} grew: {_mib(made.first)} at the begin and {_mib(made.last)} at the end "
-                f"of {numerals.fixed(made.span_s)} s of steady load, {_mib(made.per_hour)} an hour"
+                f"{owner} grew: {_mib(made.first)} at the beginning and {_mib(made.last)} at the "
+                f"end of {numerals.fixed(made.span_s)} s of steady load, "
+                f"{_mib(made.per_hour)} an hour"
             )
 
 

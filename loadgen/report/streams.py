@@ -48,7 +48,7 @@ def streams(summary: Mapping[str, Any]) -> Chart | None:
         _STALL_S, line={"color": FAILED if stalls else NEUTRAL, "width": 1, "dash": "dot"},
         # On a log axis an annotation is placed by the logarithm, a line is not.
         annotation={"text": "a stall", "x": math.log10(_STALL_S), "yref": "paper", "y": 1,
-                    "yanchor": "bottom"},
+                    "xanchor": "right", "yanchor": "bottom"},
     )  # fmt: skip
     lowest = int(np.floor(np.log10(rarest * 100)))
     ticks = [10.0**power for power in range(2, lowest - 1, -1)]
