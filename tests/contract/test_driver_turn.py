@@ -95,7 +95,7 @@ def test_the_milestones_lie_after_the_servers_own_writes(mock_agent, dialect):
 @pytest.mark.parametrize("kind", ["text", "binary_choice", "radio", "checkbox", "dropdown"])
 def test_a_prompt_of_every_kind_is_answered_and_heard(shared_mock_agent, dialect, kind):
     analyst = Analyst(shared_mock_agent().url, dialect, habits=Habits(reply_ms=60))
-    record = analyst.ask(f"{FAST} hitl={kind}", tag="t")
+    record = analyst.ask(f"{FAST} hitl={kind} think_ms=500", tag="t")
     analyst.close()
     assert end(record) == OK
     value = analyst.habits.seen[0][0].options[0].value if kind != "text" else "2024"
